@@ -1,0 +1,57 @@
+# GPU Tailor. `make help` lists the targets.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+PYTEST_ARGS ?= -n 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-system lint format bench testbed clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/uv: constraints.txt
+	@test -n "$(PYTHON)" || { echo "error: Python 3.11, 3.12 or 3.13 is needed (set PYTHON=/path/to/python3)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml constraints.txt $(BIN)/uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[all]'
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt $(BIN)/uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt --group dev -e '.[all]'
+	@touch $@ $(VENV)/.installed
+
+demo: $(VENV)/.installed ## simulated cluster, 14 days of history, report, page on 127.0.0.1 (ARGS=--once ends)
+	$(BIN)/gputailor demo $(ARGS)
+
+test: lint ## lint, types, layers, and the fast suite with coverage (at most 5 minutes)
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not system and not bench" --cov --cov-report= tests
+	$(BIN)/python -m coverage report
+
+test-system: $(VENV)/.installed-dev testbed ## the slow suite: real processes end to end
+	$(BIN)/python -m pytest -m system tests
+
+lint: $(VENV)/.installed-dev ## ruff, mypy --strict, import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev ## format and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-dev ## measurements; figures go to docs/benchmarks.md by hand
+	$(BIN)/python -m pytest -m bench -s tests/benchmarks
+
+testbed: $(VENV)/.installed-dev ## build what tests need beside Python: the fake NVIDIA driver
+	$(BIN)/python -m tests.fakes.build
+
+clean: ## remove everything that was built
+	rm -rf $(VENV) build dist var .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

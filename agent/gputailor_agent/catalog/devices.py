@@ -1,0 +1,145 @@
+"""Device specifications and MIG geometries, read from ``devices.csv`` and ``mig.csv``.
+
+A blank cell means unsourced or disputed and becomes None, never a guess. Nominal gigabytes are
+marketing figures: ``memory_bytes`` takes them as GiB, ``usable_memory_bytes`` takes what a driver
+reported where a source says so, else the decimal reading (10**9), which understates on purpose.
+"""
+
+import csv
+from collections import defaultdict
+from functools import cached_property
+from importlib import resources
+from typing import Final
+
+import msgspec
+
+GIB: Final = 1024**3
+MIB: Final = 1024**2
+_SOURCED: Final = {
+    "memory_bytes": "memory_source",
+    "usable_memory_bytes": "usable_memory_source",
+    "bandwidth_bytes_per_second": "bandwidth_source",
+    "fp32_flops": "fp32_source",
+    "fp16_tensor_flops": "tensor_source",
+    "tdp_watts": "tdp_source",
+    "sm_count": "sm_source",
+    "tensor_cores": "tensor_cores_source",
+    "compute_capability": "cc_source",
+}
+
+
+class MigProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """One MIG instance profile of a card: ``compute_slices`` of 7 (4 on some cards)."""
+
+    name: str  # "1g.10gb"
+    card: str
+    max_instances: int
+    compute_slices: int
+    memory_slices: int
+    of_compute_slices: int
+    of_memory_slices: int
+    memory_bytes: int  # nominal, from the name
+    usable_memory_bytes: int
+    sm_count: int | None
+    source: str
+
+
+class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One accelerator. ``sources`` names where each figure comes from."""
+
+    key: str
+    vendor: str
+    memory_bytes: int | None
+    usable_memory_bytes: int | None
+    bandwidth_bytes_per_second: float | None
+    fp32_flops: float | None
+    fp16_tensor_flops: float | None
+    sm_count: int | None
+    tensor_cores: bool | None
+    compute_capability: str
+    tdp_watts: float | None
+    idle_loaded_watts: float | None
+    mig: tuple[MigProfile, ...]
+    sources: dict[str, str]
+    note: str
+
+    @cached_property
+    def mig_by_name(self) -> dict[str, MigProfile]:
+        """MIG profiles by name, e.g. ``1g.10gb``."""
+        return {profile.name: profile for profile in self.mig}
+
+
+def _number(cell: str, factor: float = 1.0) -> float | None:
+    return float(cell) * factor if cell else None
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def read_mig_profiles() -> dict[str, tuple[MigProfile, ...]]:
+    """MIG profiles by card name (``aliases.csv`` leads from a model to its card)."""
+    by_card: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for row in _rows("mig.csv"):
+        by_card[row["card"]].append(row)
+    return {card: tuple(_mig_profile(row, rows) for row in rows) for card, rows in by_card.items()}
+
+
+def _mig_profile(row: dict[str, str], card_rows: list[dict[str, str]]) -> MigProfile:
+    nominal_gb = float(row["profile"].split(".")[1].removesuffix("gb"))
+    usable = _number(row["usable_memory_gib"], GIB) or nominal_gb * 1e9
+    return MigProfile(
+        name=row["profile"],
+        card=row["card"],
+        max_instances=int(row["max_instances"]),
+        compute_slices=int(row["compute_slices"]),
+        memory_slices=int(row["memory_slices"]),
+        of_compute_slices=max(int(other["compute_slices"]) for other in card_rows),
+        of_memory_slices=max(int(other["memory_slices"]) for other in card_rows),
+        memory_bytes=int(nominal_gb * GIB),
+        usable_memory_bytes=int(usable),
+        sm_count=int(row["sm_count"]) if row["sm_count"] else None,
+        source=row["source"],
+    )
+
+
+def read_devices(mig_by_accelerator: dict[str, tuple[MigProfile, ...]]) -> tuple[DeviceSpec, ...]:
+    """Every accelerator of ``devices.csv`` with its MIG profiles."""
+    return tuple(
+        _device(row, mig_by_accelerator.get(row["accelerator"], ())) for row in _rows("devices.csv")
+    )
+
+
+def _device(row: dict[str, str], mig: tuple[MigProfile, ...]) -> DeviceSpec:
+    memory_gb = _number(row["memory_gb"])
+    usable = _number(row["usable_memory_mib"], MIB)
+    if usable is None and memory_gb is not None:
+        usable = memory_gb * 1e9
+    return DeviceSpec(
+        key=row["accelerator"],
+        vendor=row["vendor"],
+        memory_bytes=None if memory_gb is None else int(memory_gb * GIB),
+        usable_memory_bytes=None if usable is None else int(usable),
+        bandwidth_bytes_per_second=_number(row["bandwidth_gb_s"], 1e9),
+        fp32_flops=_number(row["fp32_tflops"], 1e12),
+        fp16_tensor_flops=_number(row["fp16_tensor_dense_tflops"], 1e12),
+        sm_count=int(row["sm_count"]) if row["sm_count"] else None,
+        tensor_cores={"yes": True, "no": False}.get(row["tensor_cores"]),
+        compute_capability=row["compute_capability"],
+        tdp_watts=_number(row["tdp_w"]),
+        idle_loaded_watts=None,
+        mig=mig,
+        sources={name: row[column] for name, column in _SOURCED.items() if row[column]},
+        note=row["note"],
+    )
+
+
+def read_aliases() -> list[dict[str, str]]:
+    """Rows of ``aliases.csv``: name, memory_gib (may be blank), accelerator, mig_card."""
+    return _rows("aliases.csv")
+
+
+def read_price_rows() -> list[dict[str, str]]:
+    """Rows of ``prices.csv`` as they stand."""
+    return _rows("prices.csv")

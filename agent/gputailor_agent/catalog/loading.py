@@ -1,0 +1,155 @@
+"""The catalogue: find a device by the name a driver or a node label gives it, and its price."""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import msgspec
+
+from gputailor_agent.catalog.devices import (
+    GIB,
+    DeviceSpec,
+    read_aliases,
+    read_devices,
+    read_mig_profiles,
+    read_price_rows,
+)
+from gputailor_agent.catalog.prices import CatalogueError, Price, list_prices, read_own_prices
+
+#: Two memory sizes are the same card's when they differ by less than this: drivers report a few
+#: percent less than the name says, and the nearest two variants of one name differ by 17 %.
+_MEMORY_TOLERANCE: Final = 0.12
+_NOISE: Final = re.compile(r"\b(nvidia|geforce|corporation|graphics|device|gpu)\b")
+_SUFFIX: Final = re.compile(r"[\s-]+(shared|mig[\s-].*)$", re.IGNORECASE)
+
+
+def normalise(name: str) -> str:
+    """Driver, label and list spellings of one model made equal: ``NVIDIA-L4`` -> ``l4``."""
+    text = _SUFFIX.sub("", name.strip())
+    text = re.sub(r"[-_/]+", " ", text.lower())
+    return " ".join(_NOISE.sub(" ", text).split())
+
+
+class Catalogue:
+    """Devices and prices. Build it with ``load_catalogue``."""
+
+    def __init__(
+        self,
+        devices: tuple[DeviceSpec, ...],
+        aliases: list[dict[str, str]],
+        prices: list[Price],
+    ) -> None:
+        """Index devices by every name they go by, prices by device and instance type."""
+        self.devices = devices
+        self._by_key = {device.key: device for device in devices}
+        self._names: dict[str, list[tuple[float | None, DeviceSpec]]] = defaultdict(list)
+        for device in devices:
+            self._names[normalise(device.key)].append((None, device))
+        for row in aliases:
+            gib = float(row["memory_gib"]) if row["memory_gib"] else None
+            entry = (gib, self._by_key[row["accelerator"]])
+            if entry not in self._names[row["name"]]:
+                self._names[row["name"]].append(entry)
+        self._prices = prices
+
+    @property
+    def prices(self) -> tuple[Price, ...]:
+        """Every price, own prices first."""
+        return tuple(self._prices)
+
+    def find(self, model: str, memory_bytes: int | None = None) -> DeviceSpec | None:
+        """Return the device of an NVML, GFD or price-list name; None when it is not known.
+
+        ``memory_bytes`` decides between variants of one name (an "A100" of 40 or 80 GB).
+        """
+        entries = self._names.get(normalise(model))
+        if not entries:
+            return None
+        if memory_bytes is not None:
+            near = [
+                (abs(memory_bytes / GIB - gib), device)
+                for gib, device in entries
+                if gib is not None and abs(memory_bytes / GIB - gib) <= _MEMORY_TOLERANCE * gib
+            ]
+            if near:
+                return min(near, key=lambda pair: pair[0])[1]
+        plain = [device for gib, device in entries if gib is None]
+        if plain:
+            return plain[0]
+        return entries[0][1] if len({device.key for _, device in entries}) == 1 else None
+
+    def price(
+        self,
+        spec: DeviceSpec,
+        *,
+        instance_type: str = "",
+        region: str = "",
+        capacity_type: str = "on-demand",
+    ) -> Price | None:
+        """Price of one GPU hour; None where nothing is known.
+
+        Order: own price of the instance type, own price of the model, list price of the instance
+        type (same region first), then an estimate: the median over providers of each provider's
+        cheapest price per GPU of that model.
+        """
+        kind = "spot" if capacity_type == "spot" else "on_demand"
+        usable = [price for price in self._prices if price.kind == kind]
+        own = [price for price in usable if price.own]
+        listed = [price for price in usable if not price.own]
+        for group in (
+            [p for p in own if instance_type and p.instance_type == instance_type],
+            [p for p in own if p.accelerator == spec.key and not p.instance_type],
+            [p for p in listed if instance_type and p.instance_type == instance_type],
+        ):
+            if group:
+                return max(group, key=lambda price: price.region == region)
+        return self._estimate([p for p in listed if p.accelerator == spec.key])
+
+    def _estimate(self, prices: list[Price]) -> Price | None:
+        cheapest: dict[str, Price] = {}
+        for price in prices:
+            best = cheapest.get(price.provider)
+            whole = price.gpu_count >= 1
+            if whole and (best is None or price.amount_per_gpu_hour < best.amount_per_gpu_hour):
+                cheapest[price.provider] = price
+        if not cheapest:
+            return None
+        chosen = list(cheapest.values())
+        return msgspec.structs.replace(
+            chosen[0],
+            amount_per_gpu_hour=median(price.amount_per_gpu_hour for price in chosen),
+            provider=" ".join(sorted(cheapest)),
+            instance_type="",
+            region="",
+            as_of=max(price.as_of for price in chosen),
+            source="median over providers of the cheapest list price per GPU",
+            gpu_count=1,
+            estimate=True,
+        )
+
+
+def load_catalogue(own_prices: Path | None = None) -> Catalogue:
+    """Read the data files and, if given, a user's own prices.
+
+    Raises ``CatalogueError`` when the own prices cannot be used.
+    """
+    aliases, mig = read_aliases(), read_mig_profiles()
+    mig_by_accelerator = {row["accelerator"]: mig.get(row["mig_card"], ()) for row in aliases}
+    devices = read_devices(mig_by_accelerator)
+    bare = Catalogue(devices, aliases, [])
+    prices: list[Price] = []
+    for written, price in read_own_prices(own_prices) if own_prices else ():
+        spec = bare.find(written) if written else None
+        if written and spec is None:
+            raise CatalogueError(
+                f"{own_prices}: no accelerator is named {written!r}; use a name as nvidia-smi "
+                f"prints it or one of: {', '.join(device.key for device in devices)}"
+            )
+        prices.append(msgspec.structs.replace(price, accelerator=spec.key if spec else ""))
+    for row in read_price_rows():
+        memory = row["gpu_memory_gib_each"]
+        spec = bare.find(row["gpu_model"], int(float(memory) * GIB) if memory else None)
+        prices.extend(list_prices(row, spec.key if spec else ""))
+    return Catalogue(devices, aliases, prices)

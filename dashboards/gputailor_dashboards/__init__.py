@@ -1,0 +1,1 @@
+"""Grafana dashboards of GPU Tailor, generated with grafanalib from the names of its metrics."""

@@ -1,0 +1,157 @@
+"""What every device back end owes the sampler: values, or reasons why there is none.
+
+A back end never invents a value. What it cannot read it leaves out and names in ``unavailable``
+with a reason of ``Reason``; a sentinel or an out-of-range value is dropped or clamped and counted
+by the reason ``invalid_value``. Times are seconds of the monotonic clock unless said.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from gputailor_exporter.metrics import Signal
+
+
+class Reason(StrEnum):
+    """Why a value is missing; also the ``reason`` label."""
+
+    NOT_SUPPORTED = "not_supported"  # the device or driver mode has no such value
+    FUNCTION_NOT_FOUND = "function_not_found"  # the driver is too old to have the call
+    NO_PERMISSION = "no_permission"
+    GPU_IS_LOST = "gpu_is_lost"
+    TIMEOUT = "timeout"
+    INVALID_VALUE = "invalid_value"  # a sentinel or out of range
+    CONTRADICTED = "contradicted"  # another signal proves this one wrong
+    NO_SAMPLES = "no_samples"
+    DRIVER_ERROR = "driver_error"
+    NOT_ATTRIBUTABLE = "not_attributable"  # shared device and no per-process value
+
+
+class DeviceError(Exception):
+    """A device could not be read. ``reason`` is a ``Reason``; the text names the call."""
+
+    def __init__(self, reason: Reason, text: str) -> None:
+        """Keep the reason beside the text."""
+        super().__init__(text)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceIdentity:
+    """One device: a whole GPU or a MIG instance. Empty string where a fact is unknown."""
+
+    index: str  # the driver's index; a MIG instance carries its parent's
+    uuid: str  # "GPU-…" or "MIG-…"
+    vendor: str = "nvidia"
+    model: str = ""
+    architecture: str = ""
+    compute_capability: str = ""
+    mig_profile: str = ""  # "1g.5gb"
+    parent_uuid: str = ""
+    driver_version: str = ""
+    cuda_version: str = ""
+    pci_bus_id: str = ""
+    gpu_instance_id: int | None = None
+    compute_instance_id: int | None = None
+    mig_enabled: bool = False  # a parent in MIG mode: keeps power, energy, temperature
+
+
+@dataclass(frozen=True, slots=True)
+class SignalReading:
+    """The mean of a signal (0..1) over the last ``covers_seconds``.
+
+    ``covers_seconds`` None: a value without a stated span; accounting lets it stand for the time
+    since the previous cycle, at most the largest gap it accepts.
+    """
+
+    value: float
+    covers_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Device memory in bytes; ``used`` excludes ``reserved`` (None where the driver hides it)."""
+
+    total_bytes: int
+    used_bytes: int
+    reserved_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReading:
+    """One process on a device. None where the driver does not say."""
+
+    pid: int
+    memory_used_bytes: int | None = None
+    kernel: float | None = None  # share of time, 0..1, since the previous cycle
+    encoder: float | None = None
+    decoder: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PcieLink:
+    """PCIe link now and at best; None where unknown."""
+
+    generation: int | None = None
+    generation_max: int | None = None
+    width: int | None = None
+    width_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReading:
+    """One cycle's values of one device. Everything optional; reasons stand in ``unavailable``."""
+
+    at: float
+    signals: Mapping[Signal, SignalReading] = field(default_factory=dict)
+    unavailable: Mapping[str, Reason] = field(default_factory=dict)  # signal or value name -> why
+    memory: Memory | None = None
+    power_watts: float | None = None
+    power_limit_watts: float | None = None
+    energy_joules: float | None = None  # the driver's own counter, since driver load
+    temperatures_celsius: Mapping[str, float] = field(default_factory=dict)  # sensor -> value
+    clocks_hertz: Mapping[str, float] = field(default_factory=dict)  # domain -> value
+    clocks_max_hertz: Mapping[str, float] = field(default_factory=dict)
+    pcie_bytes: Mapping[str, int] = field(default_factory=dict)  # rx, tx -> driver's raw counter
+    pcie_counter_modulus: int | None = None  # raw counter wraps here; None: does not wrap
+    pcie_link: PcieLink | None = None
+    nvlink_bytes: Mapping[str, int] = field(default_factory=dict)  # rx, tx -> raw counter
+    throttle_reasons: frozenset[str] | None = None
+    ecc_errors: Mapping[str, int] = field(default_factory=dict)  # corrected, uncorrected
+    remapped_rows: Mapping[str, int] = field(default_factory=dict)  # corrected, uncorrected
+    processes: tuple[ProcessReading, ...] | None = None  # None: cannot be read
+    process_utilization_known: bool = False  # per-process kernel values can be trusted
+
+
+@dataclass(frozen=True, slots=True)
+class XidEvent:
+    """An Xid the driver reported; ``at`` is Unix time."""
+
+    gpu_uuid: str
+    xid: int
+    at: float
+
+
+class Backend(Protocol):
+    """A way to read devices. ``read`` may block (each device has a thread of its own)."""
+
+    name: str
+
+    def open(self) -> None:
+        """Start; raises ``DeviceError`` when there is no driver or no permission."""
+
+    def expected(self) -> int | None:
+        """Number of GPUs (not MIG instances) that should be here; None where unknown."""
+
+    def devices(self) -> tuple[DeviceIdentity, ...]:
+        """Devices present now, MIG instances after their parent."""
+
+    def read(self, device: DeviceIdentity, at: float) -> DeviceReading:
+        """Read one device at monotonic time ``at``; raises ``DeviceError`` when it is lost."""
+
+    def wait_events(self, timeout_seconds: float) -> tuple[XidEvent, ...]:
+        """Xid events since the last call; waits at most ``timeout_seconds``."""
+
+    def close(self) -> None:
+        """Release the driver."""

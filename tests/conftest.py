@@ -1,0 +1,33 @@
+"""Fixtures every test folder may use, and the rule that CI skips nothing."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """Root of the checkout."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Return the folder of real data beside the checkout, or skip by name."""
+    folder = Path(os.environ.get("GPUTAILOR_SHARED", REPOSITORY.parent / "shared")) / "data"
+    if not folder.is_dir():
+        pytest.skip(f"real data is not here: {folder} (set GPUTAILOR_SHARED)")
+    return folder
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Turn a skip into a failure where CI is set: nothing may be left out there."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped under CI: {report.longrepr}"
