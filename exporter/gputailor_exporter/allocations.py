@@ -1,6 +1,6 @@
 """Who holds which device: values shared by kubelet's answer, the scenario and the accounting."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,6 +41,10 @@ class AllocationSource(Protocol):
     """Tells who holds which device now. Called from one thread; may take seconds or raise."""
 
     name: str
+
+    @property
+    def unmatched(self) -> Mapping[str, int]:
+        """Ids that named no present device, by resource, since the start."""
 
     def allocations(self, devices: Sequence[DeviceIdentity], at: float) -> tuple[Allocation, ...]:
         """Allocations of ``devices`` at monotonic time ``at``; raises ``AllocationError``."""

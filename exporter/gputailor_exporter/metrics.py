@@ -255,7 +255,6 @@ CONTAINER_ALLOCATED_SHARE: Final = _container(
     "allocated_share",
     Kind.GAUGE,
     "1, or replicas held / replicas of the device.",
-    unit="ratio",
 )
 CONTAINER_ALLOCATED_SECONDS: Final = _container(
     "allocated_seconds_total",
@@ -282,7 +281,6 @@ CONTAINER_ACTIVITY: Final = _container(
     Kind.HISTOGRAM,
     "One-second values of the signal; width is sm / kernel while kernels run.",
     "signal",
-    unit="ratio",
 )
 CONTAINER_CONDITION_SECONDS: Final = _container(
     "condition_seconds_total",

@@ -1,0 +1,53 @@
+"""The command ``gputailor-exporter``: starts the exporter, or writes simulated history.
+
+Imports at the top are of the standard library alone, so that a missing extra is said in words.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from gputailor_exporter.options import parse_options
+
+FAILED: Final = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns 0 (stopped as asked), 1 (failed) or 2 (wrong usage)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if given[:1] == ["simulate"]:
+            return _simulate(given[1:])
+        options = parse_options(given, os.environ)
+        from gputailor_exporter.running import StartError, serve  # noqa: PLC0415 - may be missing
+
+        try:
+            return serve(options)
+        except StartError as error:
+            return _fail(str(error))
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("gputailor"):
+            raise
+        return _fail(
+            f"the Python module {error.name!r} is not installed. What to do: install the extra "
+            "that brings it: pip install 'gputailor[exporter]'"
+        )
+
+
+def _fail(text: str) -> int:
+    sys.stderr.write(f"gputailor-exporter: {text}\n")
+    return FAILED
+
+
+def _simulate(arguments: Sequence[str]) -> int:
+    from argparse import ArgumentParser  # noqa: PLC0415 - the exporter itself needs neither
+
+    from gputailor_exporter import simulate  # noqa: PLC0415 - likewise
+
+    parser = ArgumentParser(
+        prog="gputailor-exporter simulate",
+        description="Writes the history of a scenario as timestamped exposition, one file a node.",
+    )
+    simulate.add_arguments(parser)
+    return simulate.run(parser.parse_args(arguments))

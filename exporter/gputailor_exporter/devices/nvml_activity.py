@@ -1,0 +1,256 @@
+"""Utilisation from the NVIDIA driver's sample buffers, and each process's part of it.
+
+The driver samples utilisation every 1/6 to 1 s into buffers of its own. Reading a buffer since the
+last sample seen loses no burst, whatever our own rhythm; the rates call alone would be a point
+sample. A buffer may run dry (idle GPUs, some drivers): then the rates call stands in, so that an
+idle device is measured and does not look dead.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import fmean, median
+from typing import Any, Final, TypeAlias
+
+import pynvml
+
+from gputailor_exporter.devices.base import ProcessReading, Reason, SignalReading
+from gputailor_exporter.devices.nvml_calls import Calls, ratio
+from gputailor_exporter.metrics import Signal
+
+BUFFERS: Final[dict[Signal, int]] = {
+    Signal.KERNEL: pynvml.NVML_GPU_UTILIZATION_SAMPLES,
+    Signal.MEMCOPY: pynvml.NVML_MEMORY_UTILIZATION_SAMPLES,
+    Signal.ENCODER: pynvml.NVML_ENC_UTILIZATION_SAMPLES,
+    Signal.DECODER: pynvml.NVML_DEC_UTILIZATION_SAMPLES,
+}
+#: A sample stands for the time since the one before, at most this long: drivers sample at least
+#: once a second (NVML's documentation), so more is a gap and not observed.
+MOST_SAMPLE_SECONDS: Final = 1.1
+#: A buffer without a new sample for this long is dry; earlier, the next sample is merely not due.
+DRY_AFTER_SECONDS: Final = 2.0
+#: Device activity from which on empty process samples prove nothing about the processes.
+BUSY: Final = 0.02
+
+#: Kernel, encoder and decoder use of one process, 0..1.
+Used: TypeAlias = tuple[float, float, float]
+
+_FIELDS: Final[dict[int, str]] = {
+    pynvml.NVML_VALUE_TYPE_DOUBLE: "dVal",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_INT: "uiVal",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG: "ulVal",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG: "ullVal",
+    pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG: "sllVal",
+    pynvml.NVML_VALUE_TYPE_SIGNED_INT: "siVal",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_SHORT: "usVal",
+}
+
+
+def value_of(kind: int, value: Any) -> float:
+    """Member of NVML's value union that the type number names; NaN for an unknown type."""
+    number: float = getattr(value, _FIELDS[kind]) if kind in _FIELDS else float("nan")
+    return number  # an integer stays one: counters do not fit a float
+
+
+class SampleBuffer:
+    """Reads one sample buffer of one device without gaps and without counting twice."""
+
+    def __init__(self, signal: Signal) -> None:
+        """Nothing is read yet."""
+        self._signal = signal
+        self._newest: int | None = None  # microseconds of the driver's clock
+        self._newest_at = 0.0  # our monotonic time when it was read
+        self._asked_at = 0.0  # our monotonic time of the last reading
+        self._continuous = False
+        self._value = 0.0
+
+    def read(self, calls: Calls, handle: Any, at: float) -> SignalReading | None:
+        """Mean since the last sample seen; None where the buffer has nothing to say.
+
+        ``covers_seconds`` comes from the samples' own times; 0 while the next one is not due.
+        """
+        since_asked, self._asked_at = at - self._asked_at, at
+        rows = self._rows(calls, handle, self._newest or 0)
+        if self._newest is None:  # what lies in the buffer is from before our time
+            if rows:
+                self._restart(rows[-1][0], at)
+            return None
+        fresh = [row for row in rows if row[0] > (self._newest or 0)]
+        if fresh and not self._continuous:  # the time before was told by the rates call
+            fresh = [row for row in fresh if row[0] > fresh[-1][0] - since_asked * 1e6]
+        if fresh:
+            return self._mean(fresh, at)
+        if self._continuous and at - self._newest_at < DRY_AFTER_SECONDS:
+            return SignalReading(self._value, 0.0)
+        self._continuous = False
+        self._follow_clock(calls, handle, at)
+        return None
+
+    def _rows(self, calls: Calls, handle: Any, since: int) -> list[tuple[int, float]]:
+        """Samples (microseconds, 0..1) that can be true, oldest first."""
+        kind = BUFFERS[self._signal]
+        arguments = ("nvmlDeviceGetSamples", handle, kind, since)
+        answer = calls.ask(self._signal, *arguments, variant=kind)
+        if answer is None:
+            return []
+        value_type, samples = answer
+        rows = []
+        for sample in samples:
+            value = ratio(value_of(value_type, sample.sampleValue))
+            if value is not None and sample.timeStamp > 0:
+                rows.append((sample.timeStamp, value))
+        if samples and not rows:
+            calls.reasons[self._signal] = Reason.INVALID_VALUE
+        return sorted(rows)
+
+    def _restart(self, newest: int, at: float) -> None:
+        self._newest, self._newest_at, self._continuous = newest, at, True
+
+    def _mean(self, rows: list[tuple[int, float]], at: float) -> SignalReading:
+        times = [self._newest or 0, *(when for when, _ in rows)]
+        spans = [
+            min((later - earlier) / 1e6, MOST_SAMPLE_SECONDS) for earlier, later in pairwise(times)
+        ]
+        if not self._continuous:
+            spans[0] = min(spans[0], median(spans[1:] or [1 / 6]))
+        covered = sum(spans)
+        weighted = sum(span * value for span, (_, value) in zip(spans, rows, strict=True))
+        self._value = weighted / covered
+        self._restart(rows[-1][0], at)
+        return SignalReading(self._value, covered)
+
+    def _follow_clock(self, calls: Calls, handle: Any, at: float) -> None:
+        """A clock that was set back would hide all samples until it has caught up: start anew."""
+        rows = self._rows(calls, handle, 0)
+        if rows and rows[-1][0] < (self._newest or 0):
+            self._restart(rows[-1][0], at)
+
+
+def codec_or_rates(calls: Calls, handle: Any, signal: Signal) -> SignalReading | None:
+    """Utilisation without a buffer: a mean over the driver's last period, of unstated span."""
+    if signal in {Signal.KERNEL, Signal.MEMCOPY}:
+        rates = calls.ask(signal, "nvmlDeviceGetUtilizationRates", handle)
+        percent = None
+        if rates is not None:
+            percent = rates.gpu if signal is Signal.KERNEL else rates.memory
+    else:
+        name = "Encoder" if signal is Signal.ENCODER else "Decoder"
+        answer = calls.ask(signal, f"nvmlDeviceGet{name}Utilization", handle)
+        percent = None if answer is None else answer[0]
+    value = calls.ratio(signal, percent)
+    return None if value is None else SignalReading(value)
+
+
+class Processes:
+    """The processes of one device and, where the driver tells, what each used."""
+
+    def __init__(self) -> None:
+        """Nothing is read yet."""
+        self._newest = 0  # microseconds of the driver's clock
+        self._used: dict[int, Used] = {}
+        self._used_at: float | None = None
+
+    def read(
+        self, calls: Calls, handle: Any, at: float, kernel: SignalReading | None
+    ) -> tuple[tuple[ProcessReading, ...] | None, bool]:
+        """Processes (None: unreadable) and whether their utilisation can be trusted."""
+        memory = self._memory(calls, handle)
+        used = self._utilization(calls, handle, at, kernel)
+        if memory is None:
+            return None, False
+        if used is None:
+            return tuple(ProcessReading(pid, memory[pid]) for pid in sorted(memory)), False
+        none = (0.0, 0.0, 0.0)
+        return tuple(
+            ProcessReading(pid, memory.get(pid), *used.get(pid, none))
+            for pid in sorted(memory.keys() | used.keys())
+        ), True
+
+    def _memory(self, calls: Calls, handle: Any) -> dict[int, int | None] | None:
+        """Process id -> bytes (None: not told). A process may be in several lists: the largest."""
+        found: dict[int, int | None] = {}
+        known = False
+        for kind in ("Compute", "MPSCompute", "Graphics"):
+            value = "processes" if kind == "Compute" else f"processes_{kind.lower()}"
+            rows = calls.ask(value, f"nvmlDeviceGet{kind}RunningProcesses_v3", handle)
+            if kind != "Compute":
+                calls.reasons.pop(value, None)  # a driver without MPS or graphics lacks nothing
+            if rows is None:
+                continue
+            known = known or kind == "Compute"
+            for row in rows:
+                sizes = (found.get(row.pid), _bytes(row.usedGpuMemory))
+                found[row.pid] = max((s for s in sizes if s is not None), default=None)
+        return found if known else None
+
+    def _utilization(
+        self, calls: Calls, handle: Any, at: float, kernel: SignalReading | None
+    ) -> dict[int, Used] | None:
+        """Process id -> use; None where it cannot be known.
+
+        No activity at all is an idle device, or a driver that tells nothing (seen on Blackwell):
+        only the device's own activity can tell the two apart.
+        """
+        value = "process_utilization"
+        rows = self._rows(calls, handle)
+        if calls.reasons.get(value) not in {None, Reason.NO_SAMPLES}:
+            return None
+        by_process: dict[int, list[Any]] = defaultdict(list)
+        for row in rows:
+            by_process[row.pid].append(row)
+        used: dict[int, Used] = {}
+        for pid, its_rows in by_process.items():
+            means = _means(its_rows)
+            if means is None:
+                calls.reasons[value] = Reason.INVALID_VALUE
+                return None
+            used[pid] = means
+        return self._believed(calls, used, at, kernel)
+
+    def _believed(
+        self, calls: Calls, used: dict[int, Used], at: float, kernel: SignalReading | None
+    ) -> dict[int, Used] | None:
+        value = "process_utilization"
+        calls.reasons.pop(value, None)
+        if any(use[0] > 0.0 for use in used.values()):
+            self._used, self._used_at = used, at
+            return used
+        if kernel is not None and kernel.value <= BUSY:
+            return used
+        if not used and self._used_at is not None and at - self._used_at < DRY_AFTER_SECONDS:
+            return self._used  # the next sample is merely not due
+        calls.reasons[value] = Reason.CONTRADICTED if used else Reason.NO_SAMPLES
+        return None
+
+    def _rows(self, calls: Calls, handle: Any) -> list[Any]:
+        """New rows of real processes, asked for once."""
+        value = "process_utilization"
+        functions = ("nvmlDeviceGetProcessUtilization", "nvmlDeviceGetProcessesUtilizationInfo")
+        answer = None
+        for function in functions:
+            answer = calls.ask(value, function, handle, self._newest)
+            if calls.reasons.get(value) not in {Reason.NOT_SUPPORTED, Reason.FUNCTION_NOT_FOUND}:
+                break
+        # buffers may end in rows of pid 0, and hold rows older than asked for
+        rows = [row for row in answer or () if row.pid > 0 and row.timeStamp > self._newest]
+        if rows and self._newest == 0:  # the first time, rows of long ended processes lie there
+            latest = max(row.timeStamp for row in rows)
+            rows = [row for row in rows if latest - row.timeStamp <= MOST_SAMPLE_SECONDS * 1e6]
+        self._newest = max((row.timeStamp for row in rows), default=self._newest)
+        return rows
+
+
+def _bytes(memory: int | None) -> int | None:
+    return memory if memory is not None and memory < 1 << 62 else None
+
+
+def _means(rows: Sequence[Any]) -> Used | None:
+    """Mean kernel, encoder and decoder use of a process's rows; None where one is nonsense."""
+    means = []
+    for name in ("smUtil", "encUtil", "decUtil"):
+        values = [ratio(getattr(row, name)) for row in rows]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
+            return None
+        means.append(fmean(known))
+    return means[0], means[1], means[2]

@@ -1,0 +1,55 @@
+"""A daemon thread that repeats one step, survives its exceptions, and can be started again."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+
+class Loop:
+    """Runs ``step`` every ``interval`` seconds until ``stop`` is set."""
+
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[], None],
+        interval: float,
+        stop: threading.Event,
+        *,
+        on_error: Callable[[str], None],
+    ) -> None:
+        """``on_error`` is told the name whenever a step raised something unexpected."""
+        self.name = name
+        self._step = step
+        self._interval = interval
+        self._stop = stop
+        self._on_error = on_error
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread, or start it again after it died."""
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread.start()
+
+    @property
+    def died(self) -> bool:
+        """Whether the thread ended without being asked to."""
+        thread = self._thread
+        return thread is not None and not thread.is_alive() and not self._stop.is_set()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the thread; False if it is still inside its step."""
+        if self._thread is None:
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._step()
+            except Exception:
+                log.exception("%s: an unexpected error; going on", self.name)
+                self._on_error(self.name)
+            self._stop.wait(self._interval)
