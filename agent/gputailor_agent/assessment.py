@@ -1,0 +1,94 @@
+"""From usage and inventory to a plan: the whole chain of judgement, pure, in one call.
+
+Where the rows came from (an archive, logs, the store) makes no difference here.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from gputailor_agent.inventory.identity import IdentitySettings, resolve
+from gputailor_agent.model.inventory import Inventory, Resolution
+from gputailor_agent.model.judgement import Plan
+from gputailor_agent.model.profile import Profile, Window
+from gputailor_agent.model.usage import Device, UsageRow
+from gputailor_agent.planner import make_plan
+from gputailor_agent.profiles import build_profiles
+from gputailor_agent.rules.base import Catalogue, Context, RuleSettings
+from gputailor_agent.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class AssessmentSettings:
+    """How runs join to workloads, and the user's thresholds of rules."""
+
+    identity: IdentitySettings = field(default_factory=IdentitySettings)
+    rules: RuleSettings = field(default_factory=RuleSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """A plan with what it was made from."""
+
+    plan: Plan
+    profiles: list[Profile]
+    resolution: Resolution
+
+
+DEFAULT_SETTINGS = AssessmentSettings()
+
+
+def assess(
+    rows: Iterable[UsageRow],
+    devices: Iterable[Device],
+    inventory: Inventory,
+    *,
+    window: Window,
+    now: float,
+    catalogue: Catalogue,
+    settings: AssessmentSettings = DEFAULT_SETTINGS,
+    problems: Sequence[str] = (),
+    sources: Sequence[str] = (),
+) -> Assessment:
+    """Judge ``rows`` inside ``window`` (Unix seconds) as of ``now``.
+
+    ``rows`` is read once and may be a stream. ``problems`` and those of the inventory are told in
+    the plan. Raises ``SettingsError`` for thresholds that no rule has.
+    """
+    resolution = resolve(inventory, settings.identity)
+    profiles = build_profiles(rows, devices, inventory, resolution, window)
+    context = Context(now=now, catalogue=catalogue, inventory=inventory, settings=settings.rules)
+    plan = make_plan(
+        profiles,
+        context,
+        window=window,
+        made_at=now,
+        problems=(*problems, *inventory.problems),
+        sources=tuple(sources),
+    )
+    return Assessment(plan=plan, profiles=profiles, resolution=resolution)
+
+
+def assess_store(
+    store: Store,
+    cluster: str,
+    inventory: Inventory,
+    window: Window,
+    *,
+    now: float,
+    catalogue: Catalogue,
+    settings: AssessmentSettings = DEFAULT_SETTINGS,
+    problems: Sequence[str] = (),
+    sources: Sequence[str] = (),
+) -> Assessment:
+    """Judge what the store holds of ``cluster``, like ``assess``; the store is only read."""
+    return assess(
+        store.usage(cluster, window.start, window.end),
+        store.devices(cluster),
+        inventory,
+        window=window,
+        now=now,
+        catalogue=catalogue,
+        settings=settings,
+        problems=problems,
+        sources=sources,
+    )

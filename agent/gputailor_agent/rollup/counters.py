@@ -1,0 +1,366 @@
+"""Folds exposition pages of counters into absolute hourly rows.
+
+The law is ``rise``: the difference of two samples with resets handled, never extrapolated. A series
+seen for the first time counts from zero only when its allocation or the exporter's process began
+while somebody watched; else from its first sample on, so that a long-running exporter is not
+credited its whole history. A rise across an hour's end is split in proportion of time, and where
+the gap is larger than ``spread_after_seconds`` it is marked as spread. Pages of one exporter must
+come in order of time; others are ignored and counted in ``problems``.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from gputailor_agent.model.usage import (
+    HOUR_SECONDS,
+    ContainerCounters,
+    Device,
+    Page,
+    UsageRow,
+)
+from gputailor_agent.rollup import restoring
+from gputailor_agent.rollup.layout import ALLOCATED, Layout, LayoutTable, Vector, container_values
+from gputailor_agent.rollup.plausible import bounded_rise, slack_seconds
+from gputailor_agent.rollup.series import Reading, Series, SeriesKey, hour_holding
+from gputailor_agent.rollup.state import ExporterState, RollupState
+
+#: Scrapes are seconds apart; a longer hole means that nobody looked. Twice the usual 150 s
+#: staleness of a Prometheus-like reader.
+SPREAD_AFTER_SECONDS: Final = 300.0
+
+#: A rise over more than this is not spread: what is older is left out and counted.
+LONGEST_SPREAD_SECONDS: Final = 31 * 86400.0
+
+#: A series is forgotten this long after its exporter stopped publishing it ...
+_FORGET_ENDED_SECONDS: Final = 3600.0
+#: ... or after its exporter fell silent; then it may be the agent's fault, so much longer.
+_FORGET_SILENT_SECONDS: Final = 7 * 86400.0
+_FORGET_DEVICE_SECONDS: Final = 30 * 86400.0
+
+_CLOCK_SKEW_SECONDS: Final = 60.0  # between the exporter's clock and ours
+
+
+class CounterRollup:
+    """Hourly rows of one cluster from pages of any number of exporters."""
+
+    def __init__(
+        self,
+        cluster: str,
+        *,
+        state: RollupState | None = None,
+        spread_after_seconds: float = SPREAD_AFTER_SECONDS,
+    ) -> None:
+        self.cluster = cluster
+        self.problems: Counter[str] = Counter()
+        self._spread_after = spread_after_seconds
+        self._layouts = LayoutTable()
+        self._watch_started: float | None = None
+        self._newest = 0.0
+        self._exporters: dict[str, ExporterState] = {}
+        self._series: dict[SeriesKey, Series] = {}
+        self._devices: dict[str, Device] = {}
+        self._closed: dict[tuple[SeriesKey, int], UsageRow] = {}
+        if state is not None:
+            self._restore(state)
+
+    def add(self, page: Page) -> None:
+        """Fold one page in. A page not newer than its exporter's last one changes nothing."""
+        previous = self._exporters.get(page.exporter)
+        if previous is not None and page.at <= previous.at:
+            self.problems["page_out_of_order"] += 1
+            return
+        if self._watch_started is None:
+            self._watch_started = page.at
+        for device in page.devices:
+            self._see(device, page.at)
+        totals = {device.gpu_uuid: device.memory_total_bytes for device in page.devices}
+        for counters in page.containers:
+            self._fold(page, previous, counters, totals.get(counters.gpu_uuid))
+        self._exporters[page.exporter] = ExporterState(page.at, page.process_started)
+        self._newest = max(self._newest, page.at)
+
+    def take_rows(self, before: float | None = None) -> list[UsageRow]:
+        """Return rows that changed since they were last taken, as absolute figures.
+
+        ``before`` (Unix seconds): only hours that ended by then. Rows that could not be written
+        go back by ``give_back``.
+        """
+        limit = float("inf") if before is None else before
+        taken = [row for row in self._closed.values() if row.key.hour + HOUR_SECONDS <= limit]
+        for row in taken:
+            del self._closed[_closed_key(row)]
+        for series in self._series.values():
+            if series.changed and series.hour + HOUR_SECONDS <= limit:
+                series.changed = False
+                open_row = series.row(self.cluster)
+                if open_row is not None:
+                    taken.append(open_row)
+        self._forget()
+        return taken
+
+    def give_back(self, rows: Iterable[UsageRow]) -> None:
+        """Take rows back that were not stored; ``take_rows`` gives them, or newer ones, again."""
+        for row in rows:
+            key, hour = _closed_key(row)
+            series = self._series.get(key)
+            if series is not None and series.hour == hour:
+                series.changed = True
+            else:
+                self._closed.setdefault((key, hour), row)
+
+    def devices(self) -> list[Device]:
+        """Return every device seen, by UUID, with what its exporters last said of it."""
+        return [self._devices[uuid] for uuid in sorted(self._devices)]
+
+    def state(self) -> RollupState:
+        """Return everything needed to go on after a restart."""
+        self._forget()
+        return restoring.dump(
+            self.cluster,
+            self._watch_started,
+            self._exporters,
+            self._series.values(),
+            devices=self.devices(),
+            closed=self._closed.values(),
+            problems=self.problems,
+        )
+
+    def _restore(self, state: RollupState) -> None:
+        self._watch_started = state.watch_started
+        self._exporters = dict(state.exporters)
+        self._series = restoring.load_series(state, self._layouts)
+        self._devices = {device.gpu_uuid: device for device in state.devices}
+        self._closed = {_closed_key(row): row for row in state.closed}
+        self.problems.update(state.problems)
+        self._newest = max((seen.at for seen in self._exporters.values()), default=0.0)
+
+    def _fold(
+        self,
+        page: Page,
+        previous: ExporterState | None,
+        counters: ContainerCounters,
+        memory_total_bytes: int | None,
+    ) -> None:
+        layout, values = self._values(page, counters)
+        key = (
+            counters.namespace,
+            counters.pod,
+            counters.pod_uid,
+            counters.container,
+            counters.gpu_uuid,
+        )
+        series = self._series.get(key)
+        anew = False
+        if series is None:
+            start = _counts_from(page, previous, counters, self._watch_started)
+            series = self._series[key] = _begin(key, page, counters, (layout, values), start)
+            if start is None:
+                series.note(_reading(counters, memory_total_bytes, spread=False))
+                return
+        elif page.at <= series.at or self._rival(page, series):
+            return
+        else:
+            start, anew = _start_of_rise(page, series, counters)
+        if counters.allocated_seconds is None:
+            values[0] = self._own_clock(series, page, counters)
+        rise = self._rise(series, layout, values, page.at - start, anew=anew)
+        across = start < hour_holding(page.at)  # within one hour its place is exact
+        spread = across and page.at - start > self._spread_after
+        reading = _reading(counters, memory_total_bytes, spread=spread)
+        self._place(series, rise, (start, page.at), reading)
+        series.at, series.exporter = page.at, page.exporter
+        series.process_started = page.process_started
+
+    def _values(self, page: Page, counters: ContainerCounters) -> tuple[Layout, list[float]]:
+        layout = self._layouts.of_container(counters, page.histogram_bounds)
+        values = container_values(counters, counters.allocated_seconds or 0.0)
+        if len(values) == layout.width:
+            return layout, values
+        self.problems["malformed_histogram"] += 1
+        bare = msgspec.structs.replace(counters, histogram={})
+        return self._layouts.of_container(bare, ()), container_values(
+            bare, counters.allocated_seconds or 0.0
+        )
+
+    @staticmethod
+    def _own_clock(series: Series, page: Page, counters: ContainerCounters) -> float:
+        """Allocated seconds by our clock, for a source that does not count them."""
+        held = float(series.last[series.layout.index[ALLOCATED]])
+        return held + (page.at - series.at if counters.allocated else 0.0)
+
+    def _rival(self, page: Page, series: Series) -> bool:
+        """Whether the page is of a second exporter process that runs beside the series' own."""
+        started, own = page.process_started, series.process_started
+        if page.exporter == series.exporter or started is None or own is None:
+            return False
+        rival = abs(started - own) > 1 and started < series.at - _CLOCK_SKEW_SECONDS
+        if rival and page.at - series.at < 2 * self._spread_after:
+            self.problems["second_exporter"] += 1
+            return True
+        return False
+
+    def _rise(
+        self, series: Series, layout: Layout, values: list[float], elapsed: float, *, anew: bool
+    ) -> Vector:
+        """Rise in the series' own layout; the series then holds the new counters."""
+        new = np.array(values)
+        if layout is not series.layout:
+            series.adopt(layout, self._layouts)
+            sparse = np.full(series.layout.width, np.nan)
+            sparse[self._layouts.positions(layout, series.layout)] = new
+            new = sparse
+        rise = bounded_rise(
+            series.layout, series.last, new, elapsed, anew=anew, problems=self.problems
+        )
+        kept = np.zeros(series.layout.width) if anew else series.last
+        series.last = np.where(np.isfinite(new), new, kept)
+        return rise
+
+    def _place(
+        self, series: Series, rise: Vector, span: tuple[float, float], reading: Reading
+    ) -> None:
+        start, end = span
+        if end - start > LONGEST_SPREAD_SECONDS:
+            rise = rise * (LONGEST_SPREAD_SECONDS / (end - start))
+            start = end - LONGEST_SPREAD_SECONDS
+            self.problems["gap_too_long"] += 1
+        for row in series.place(rise, start, end, reading):
+            key = msgspec.structs.replace(row.key, cluster=self.cluster)
+            self._closed[series.key, key.hour] = msgspec.structs.replace(row, key=key)
+
+    def _see(self, device: Device, at: float) -> None:
+        known = self._devices.get(device.gpu_uuid)
+        self._devices[device.gpu_uuid] = merge_device(known, device, self.cluster, at)
+
+    def _forget(self) -> None:
+        """Drop what ended long ago, so that the state does not grow with every pod there was."""
+        for key in [key for key, one in self._series.items() if self._forgettable(one)]:
+            series = self._series.pop(key)
+            row = series.row(self.cluster) if series.changed else None
+            if row is not None:
+                self._closed[key, row.key.hour] = row
+        silent = self._newest - _FORGET_SILENT_SECONDS
+        for name in [name for name, seen in self._exporters.items() if seen.at < silent]:
+            del self._exporters[name]
+        gone = self._newest - _FORGET_DEVICE_SECONDS
+        for uuid in [uuid for uuid, one in self._devices.items() if one.last_seen < gone]:
+            del self._devices[uuid]
+
+    def _forgettable(self, series: Series) -> bool:
+        seen = self._exporters.get(series.exporter)
+        ended = seen is not None and seen.at - series.at > _FORGET_ENDED_SECONDS
+        return ended or self._newest - series.at > _FORGET_SILENT_SECONDS
+
+
+def _counts_from(
+    page: Page,
+    previous: ExporterState | None,
+    counters: ContainerCounters,
+    watch_started: float | None,
+) -> float | None:
+    """When a series never seen before began, if that was inside the watch; else None."""
+    since: float | None = None
+    started = page.process_started
+    if previous is not None:  # the container was not on the exporter's previous page
+        since = previous.at
+    elif started is not None and watch_started is not None and watch_started < started <= page.at:
+        since = started
+    if since is None:
+        return None
+    allocated, elapsed = counters.allocated_seconds, page.at - since
+    if allocated is not None and allocated > elapsed + slack_seconds(elapsed):
+        return None  # it is older than the watch, wherever it was hidden
+    return max(since, _anew_since(page, allocated))
+
+
+def _anew_since(page: Page, allocated_seconds: float | None) -> float:
+    """When counters that began anew were at zero, by our clock.
+
+    What the container counted itself decides: the exporter's clock may be off.
+    """
+    if allocated_seconds is not None:
+        return page.at - allocated_seconds
+    started = page.process_started
+    return float("-inf") if started is None else min(page.at, started)
+
+
+def _begin(
+    key: SeriesKey,
+    page: Page,
+    counters: ContainerCounters,
+    sample: tuple[Layout, list[float]],
+    start: float | None,
+) -> Series:
+    """Return a new series that counts from zero at ``start``, or from ``sample`` on (None)."""
+    layout, values = sample
+    began = start
+    if start is None and counters.allocated_seconds is not None:
+        began = page.at - counters.allocated_seconds
+    if start is None or start >= page.at:
+        hour = hour_holding(page.at)
+    else:
+        hour = int(start // HOUR_SECONDS) * HOUR_SECONDS
+    return Series(
+        key=key,
+        exporter=page.exporter,
+        at=page.at if start is None else start,
+        process_started=page.process_started,
+        began=began,
+        layout=layout,
+        last=np.array(values) if start is None else np.zeros(layout.width),
+        hour=hour,
+        total=np.zeros(layout.width),
+        carry=np.zeros(layout.width),
+    )
+
+
+def _start_of_rise(page: Page, series: Series, counters: ContainerCounters) -> tuple[float, bool]:
+    """When the rise to this sample began, and whether the counters began anew at zero."""
+    elapsed = page.at - series.at
+    allocated = counters.allocated_seconds
+    if allocated is not None and allocated > elapsed + slack_seconds(elapsed):
+        return series.at, False  # older than the last sample: these counters went on
+    started, own = page.process_started, series.process_started
+    if started is not None and (started > own + 1 if own is not None else started > series.at):
+        return max(series.at, _anew_since(page, allocated)), True
+    held = float(series.last[series.layout.index[ALLOCATED]])
+    if allocated is not None and allocated < held:
+        series.began = max(series.at, _anew_since(page, allocated))
+        return series.began, True
+    return series.at, False
+
+
+def _reading(counters: ContainerCounters, memory: int | None, *, spread: bool) -> Reading:
+    peak, kind = counters.memory_peak_bytes, "peak"
+    if peak is None:
+        peak, kind = counters.memory_used_bytes, "sampled"
+    return Reading(
+        allocated=counters.allocated,
+        share=counters.share,
+        memory_peak_bytes=peak,
+        memory_peak_kind=kind,
+        memory_total_bytes=memory,
+        last_active=counters.last_active,
+        spread=spread,
+    )
+
+
+def merge_device(known: Device | None, seen: Device, cluster: str, at: float) -> Device:
+    """Return ``seen`` at ``at``, with what only earlier pages said of the device kept."""
+    fields: dict[str, object] = {}
+    if known is not None:
+        for name in Device.__struct_fields__:
+            if getattr(seen, name) in (None, "") and getattr(known, name) not in (None, ""):
+                fields[name] = getattr(known, name)
+    return msgspec.structs.replace(
+        seen, **{**fields, "cluster": cluster, "last_seen": max(at, seen.last_seen)}
+    )
+
+
+def _closed_key(row: UsageRow) -> tuple[SeriesKey, int]:
+    key = row.key
+    return (key.namespace, key.pod, key.pod_uid, key.container, key.gpu_uuid), key.hour

@@ -1,0 +1,284 @@
+"""One container and device: how a rise falls on hours, and the row an hour gives out.
+
+Sums are kept in plain floats. A row gives out figures rounded to the grid of ``model.usage``; what
+rounding took or added is carried into the container's next hour, so that the rows of any number of
+hours add up to the counters' whole rise, to within half a grid step.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gputailor_agent.model.usage import (
+    HISTOGRAM_EDGES,
+    HOUR_SECONDS,
+    Histogram,
+    SignalUse,
+    UsageKey,
+    UsageRow,
+    Warmup,
+    quantise,
+)
+from gputailor_agent.rollup.layout import (
+    ALLOCATED,
+    ENERGY,
+    BucketSpan,
+    Layout,
+    LayoutTable,
+    Places,
+    Vector,
+)
+
+SeriesKey = tuple[str, str, str, str, str]  # namespace, pod, pod_uid, container, gpu_uuid
+
+#: Means skip the first 10 minutes of an allocation; rules take min(this, 10 % of the run).
+WARMUP_SECONDS: Final = 600.0
+
+_ROSE: Final = 1e-6  # a bucket that rose by less was moved by float noise only
+
+
+def hour_holding(at: float) -> int:
+    """Start of the hour in which an interval ending at ``at`` ends: hours are (start, end]."""
+    return (math.ceil(at / HOUR_SECONDS) - 1) * HOUR_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one page says beside the counters."""
+
+    allocated: bool
+    share: float
+    memory_peak_bytes: int | None
+    memory_peak_kind: str
+    memory_total_bytes: int | None
+    last_active: float | None
+    spread: bool
+
+
+@dataclass(slots=True)
+class Series:
+    """Last counters of a container and device, and its open hour."""
+
+    key: SeriesKey
+    exporter: str
+    at: float
+    process_started: float | None
+    began: float | None  # start of the allocation; never later than the truth's first sight
+    layout: Layout
+    last: Vector
+    hour: int
+    total: Vector  # of the open hour
+    carry: Vector  # rounding left over from the hours given out
+    warm: Vector | None = None
+    share_seconds: float = 0.0
+    share: float = 1.0
+    memory_peak_bytes: int | None = None
+    memory_peak_kind: str = "peak"
+    memory_total_bytes: int | None = None
+    last_active: float | None = None
+    spread_seconds: float = 0.0
+    samples: int = 0
+    changed: bool = False
+
+    def adopt(self, layout: Layout, table: LayoutTable) -> None:
+        """Make room for the columns of ``layout``; values of new columns are NaN (never seen)."""
+        union = table.union(self.layout, layout)
+        if union is self.layout:
+            return
+        places = table.positions(self.layout, union)
+        self.last = _widen(self.last, places, union.width, np.nan)
+        self.total = _widen(self.total, places, union.width, 0.0)
+        self.carry = _widen(self.carry, places, union.width, 0.0)
+        if self.warm is not None:
+            self.warm = _widen(self.warm, places, union.width, 0.0)
+        self.layout = union
+
+    def place(self, rise: Vector, start: float, end: float, reading: Reading) -> list[UsageRow]:
+        """Put ``rise`` of (start, end] on its hours; returns rows of the hours left behind."""
+        closed: list[UsageRow] = []
+        for hour, begin, stop in _hours(start, end):
+            if hour > self.hour:
+                closed.extend(self._turn(hour))
+            fraction = 1.0 if stop - begin >= end - start else (stop - begin) / (end - start)
+            self._put(rise, fraction, (begin, stop), reading)
+        if rise.any() or reading.allocated:
+            self.samples += 1
+            self.changed = True
+        return closed
+
+    def note(self, reading: Reading) -> None:
+        """Keep what the page says beside the counters for the open hour."""
+        peak = reading.memory_peak_bytes
+        if peak is not None:
+            if self.memory_peak_bytes is None or peak > self.memory_peak_bytes:
+                self.memory_peak_bytes = peak
+            self.memory_peak_kind = reading.memory_peak_kind
+        self.memory_total_bytes = reading.memory_total_bytes or self.memory_total_bytes
+        active = reading.last_active
+        if active is not None and active <= self.hour + HOUR_SECONDS:
+            self.last_active = max(active, self.last_active or active)
+        self.share = reading.share
+
+    def row(self, cluster: str) -> UsageRow | None:
+        """Return the open hour as an absolute row; None when the container held nothing in it."""
+        given = self._given()
+        if not (given[self.layout.timed] > 0).any():
+            return None
+        allocated = float(given[self.layout.index[ALLOCATED]])
+        namespace, pod, pod_uid, container, gpu_uuid = self.key
+        return UsageRow(
+            key=UsageKey(
+                cluster=cluster,
+                namespace=namespace,
+                pod=pod,
+                pod_uid=pod_uid,
+                container=container,
+                gpu_uuid=gpu_uuid,
+                hour=self.hour,
+            ),
+            dialect="gputailor",
+            allocated_seconds=allocated,
+            share=self._mean_share(),
+            signals=self._signals(given),
+            warmup=self._warmup(given),
+            conditions=self._named(given, "condition"),
+            link_bytes=self._named(given, "link"),
+            memory_peak_bytes=self.memory_peak_bytes,
+            memory_peak_kind=self.memory_peak_kind,
+            memory_total_bytes=self.memory_total_bytes,
+            energy_joules=self._energy(given),
+            last_active=self.last_active,
+            spread_seconds=quantise(self.spread_seconds),
+            samples=self.samples,
+        )
+
+    def _turn(self, hour: int) -> Iterator[UsageRow]:
+        """Leave the open hour for ``hour``; the row lacks its cluster, see ``CounterRollup``."""
+        row = self.row("") if self.changed else None
+        if row is not None:
+            yield row
+        self.carry = self.carry + self.total - self._given()
+        self.total = np.zeros(self.layout.width)
+        self.warm = None
+        self.hour = hour
+        self.share_seconds = self.spread_seconds = 0.0
+        self.samples = 0
+        self.memory_peak_bytes = self.last_active = None
+        self.memory_peak_kind = "peak"
+        self.changed = False
+
+    def _put(
+        self, rise: Vector, fraction: float, span: tuple[float, float], reading: Reading
+    ) -> None:
+        part = rise if fraction == 1.0 else rise * fraction
+        self.total += part
+        self.share_seconds += reading.share * float(part[self.layout.index[ALLOCATED]])
+        if reading.spread and self.layout.observed.size:
+            self.spread_seconds += float(part[self.layout.observed].max())
+        warm = self._warm_fraction(*span)
+        if warm > 0:
+            self.warm = part * warm if self.warm is None else self.warm + part * warm
+        self.changed = self.changed or bool(part.any())
+        self.note(reading)
+
+    def _warm_fraction(self, begin: float, stop: float) -> float:
+        if self.began is None:
+            return 0.0
+        warm_until = self.began + WARMUP_SECONDS
+        if stop <= warm_until or stop <= begin:
+            return 1.0 if stop <= warm_until else 0.0
+        return max(0.0, warm_until - begin) / (stop - begin)
+
+    def _given(self) -> Vector:
+        grid = self.layout.grid
+        given = np.round((self.carry + self.total) * grid) / grid + 0.0
+        np.maximum(given, 0.0, out=given)
+        active, measured = self.layout.active, self.layout.measured
+        if active.size:
+            given[active] = np.minimum(given[active], given[measured])
+        return given
+
+    def _mean_share(self) -> float:
+        allocated = float(self.total[self.layout.index[ALLOCATED]])
+        return round(self.share_seconds / allocated, 9) if allocated > 0 else self.share
+
+    def _signals(self, given: Vector) -> dict[str, SignalUse]:
+        spans = {span.signal: span for span in self.layout.spans}
+        uses: dict[str, SignalUse] = {}
+        for signal, active, observed in self.layout.signals:
+            span = spans.pop(signal, None)
+            if given[observed] <= 0:
+                continue
+            uses[signal] = SignalUse(
+                observed_seconds=float(given[observed]),
+                active_seconds=float(given[active]),
+                maximum=None if span is None else self._maximum(span),
+                histogram=None if span is None else _histogram(span, given),
+            )
+        for signal, span in spans.items():
+            use = self._histogram_only(span, given)
+            if use is not None:
+                uses[signal] = use
+        return uses
+
+    def _histogram_only(self, span: BucketSpan, given: Vector) -> SignalUse | None:
+        """Use of a signal with no counters of its own (width): from the buckets' upper edges."""
+        histogram = _histogram(span, given)
+        if histogram.total_seconds <= 0:
+            return None
+        weighted = sum(e * s for e, s in zip(HISTOGRAM_EDGES, histogram.seconds, strict=True))
+        return SignalUse(
+            observed_seconds=histogram.total_seconds,
+            active_seconds=quantise(weighted),
+            maximum=self._maximum(span),
+            histogram=histogram,
+        )
+
+    def _maximum(self, span: BucketSpan) -> float | None:
+        rose = np.flatnonzero(self.total[span.start : span.stop] > _ROSE)
+        return HISTOGRAM_EDGES[span.buckets[int(rose[-1])]] if rose.size else None
+
+    def _warmup(self, given: Vector) -> dict[str, Warmup]:
+        if self.warm is None:
+            return {}
+        return {
+            signal: Warmup(
+                observed_seconds=min(quantise(float(self.warm[observed])), float(given[observed])),
+                active_seconds=min(quantise(float(self.warm[active])), float(given[active])),
+            )
+            for signal, active, observed in self.layout.signals
+            if self.warm[observed] > 0
+        }
+
+    def _named(self, given: Vector, family: str) -> dict[str, float]:
+        columns = enumerate(self.layout.columns)
+        return {column[1]: float(given[at]) for at, column in columns if column[0] == family}
+
+    def _energy(self, given: Vector) -> float | None:
+        at = self.layout.index.get(ENERGY)
+        return None if at is None else float(given[at])
+
+
+def _widen(old: Vector, places: Places, width: int, fill: float) -> Vector:
+    wide = np.full(width, fill)
+    wide[places] = old
+    return wide
+
+
+def _hours(start: float, end: float) -> Iterator[tuple[int, float, float]]:
+    """Hours that (start, end] touches: (hour, begin, stop); an empty interval touches its end's."""
+    hour = hour_holding(end) if start >= end else math.floor(start / HOUR_SECONDS) * HOUR_SECONDS
+    last = hour_holding(end)
+    while hour <= last:
+        yield hour, max(start, hour), min(end, hour + HOUR_SECONDS)
+        hour += HOUR_SECONDS
+
+
+def _histogram(span: BucketSpan, given: Vector) -> Histogram:
+    seconds = [0.0] * len(HISTOGRAM_EDGES)
+    for bucket, risen in zip(span.buckets, given[span.start : span.stop].tolist(), strict=True):
+        seconds[bucket] += risen
+    return Histogram(seconds=tuple(seconds), resolution=span.resolution)

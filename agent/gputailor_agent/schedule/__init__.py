@@ -1,0 +1,22 @@
+"""The agent as a process: scrape, roll up, recommend, report, each at its time.
+
+What is due is decided by comparing periods with the store, at the start and at each tick; the
+scheduler only wakes us up. A restart therefore repeats nothing and forgets nothing.
+"""
+
+from gputailor_agent.schedule.service import AgentService
+from gputailor_agent.schedule.settings import PageSource, Publisher, ServiceSettings
+from gputailor_agent.schedule.telemetry import Telemetry
+from gputailor_agent.schedule.timing import CronError, build_scheduler, cron_trigger, last_fire
+
+__all__ = [
+    "AgentService",
+    "CronError",
+    "PageSource",
+    "Publisher",
+    "ServiceSettings",
+    "Telemetry",
+    "build_scheduler",
+    "cron_trigger",
+    "last_fire",
+]

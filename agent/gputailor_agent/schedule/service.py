@@ -1,0 +1,350 @@
+"""The agent's service: what it does at each scrape and whenever something is due.
+
+Every job catches its errors, counts them and lets the others go on. Rows and the checkpoint they
+come from are written in one transaction, so a kill at any moment doubles nothing: after a restart
+the exporters' counters tell what living pods used meanwhile.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry
+
+from gputailor_agent.assessment import Assessment, assess_store
+from gputailor_agent.model.inventory import Inventory
+from gputailor_agent.model.judgement import Plan
+from gputailor_agent.model.profile import Window
+from gputailor_agent.model.usage import HOUR_SECONDS, UsageRow
+from gputailor_agent.rollup import CounterRollup, StateError, decode_state, encode_state
+from gputailor_agent.rules.base import Catalogue
+from gputailor_agent.schedule.settings import (
+    InventoryReader,
+    PageSource,
+    Publisher,
+    ServiceSettings,
+)
+from gputailor_agent.schedule.telemetry import Telemetry
+from gputailor_agent.schedule.timing import build_scheduler, cron_trigger, last_fire
+from gputailor_agent.store import Store
+from gputailor_agent.store.periods import hour_name
+from gputailor_agent.store.writing import Transaction
+
+if TYPE_CHECKING:
+    from apscheduler.schedulers.background import BackgroundScheduler
+
+log = logging.getLogger(__name__)
+
+_DAY_SECONDS: Final = 86400
+_FIRST_RETRY_SECONDS: Final = 60.0
+_LONGEST_RETRY_SECONDS: Final = 1800.0
+_STARTED: Final = ("start", "first")  # job and period that tell when this store's agent began
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """One job and the period it has to do."""
+
+    job: str
+    period: str
+    work: Callable[[], None]
+
+
+class AgentService:
+    """One cluster's agent. ``clock`` returns Unix seconds; nothing else here reads a clock.
+
+    ``inventory_reader`` may raise: then the last known inventory is used and the plan says so.
+    ``publish`` gets each report's plan and period; it is called again when it raised.
+    """
+
+    def __init__(  # noqa: PLR0917 - the six parts it is made of, in the order of the data's way
+        self,
+        settings: ServiceSettings,
+        store: Store,
+        source: PageSource | None,
+        inventory_reader: InventoryReader,
+        catalogue: Catalogue,
+        clock: Callable[[], float] = time.time,
+        *,
+        telemetry: Telemetry | None = None,
+        publish: Publisher | None = None,
+    ) -> None:
+        self.settings = settings
+        self.telemetry = Telemetry() if telemetry is None else telemetry
+        self._store = store
+        self._source = source
+        self._read_inventory = inventory_reader
+        self._catalogue = catalogue
+        self._clock = clock
+        self._publish = publish
+        self._report = cron_trigger(settings.report_cron)
+        self._rolling = threading.RLock()  # the rollup and what is written from it
+        self._judging = threading.Lock()  # due work, one after another
+        self._checkpointed = float("-inf")
+        self._scheduler: BackgroundScheduler | None = None
+        self._rollup = self._restored()
+        self._plan = store.latest_plan(settings.cluster)
+        self._first_start = self._known_start(clock())
+
+    @property
+    def registry(self) -> CollectorRegistry:
+        """The agent's own metrics."""
+        return self.telemetry.registry
+
+    def latest_plan(self) -> Plan | None:
+        """Return the newest plan; None before the first one is made."""
+        return self._plan
+
+    def not_ready(self) -> str:
+        """Why there is no report yet; '' when there is one."""
+        return "" if self._plan is not None else "the first plan is not made yet"
+
+    def start(self) -> None:
+        """Begin in the background: at once one scrape and everything that is due."""
+        work: dict[str, Callable[[], object]] = {
+            "start": self._begin,
+            "due": lambda: self.run_due(self._clock()),
+            "hourly": lambda: self.run_due(self._clock()),
+            "report": lambda: self.run_due(self._clock()),
+        }
+        if self._source is not None:
+            work["scrape"] = lambda: self.tick_scrape(self._clock())
+        self._scheduler = build_scheduler(self.settings, work, self.telemetry.ran)
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """Let running work end, write what is there, and stop."""
+        if self._scheduler is not None:
+            self._scheduler.shutdown(wait=True)
+            self._scheduler = None
+        self.flush(self._clock())
+
+    def _begin(self) -> None:
+        now = self._clock()
+        self.tick_scrape(now)
+        self.run_due(now)
+
+    def tick_scrape(self, now: float) -> bool:
+        """Scrape every target once and keep what came of it; False when that failed."""
+        if self._source is None:
+            return False
+        with self._counted("scrape", now) as run:
+            result = self._source.scrape(now)
+            with self._rolling:
+                for page in result.pages:
+                    self._rollup.add(page)
+                    self.telemetry.scraped(page.exporter)
+                self.telemetry.rollup_problems(self._rollup.problems)
+                if now - self._checkpointed >= self.settings.checkpoint_seconds:
+                    self._write(self._rollup.take_rows(before=now), now)
+            for failure in result.failures:
+                self.telemetry.scrape_failed(failure.target, failure.reason)
+                log.warning("%s: %s", failure.target, failure.text)
+        return run.went_well
+
+    def flush(self, now: float) -> bool:
+        """Write every row, the open hours' too, and the checkpoint; False when that failed."""
+        with self._counted("flush", now) as run, self._rolling:
+            self._write(self._rollup.take_rows(), now)
+        return run.went_well
+
+    def run_due(self, now: float) -> list[str]:
+        """Do what is due at ``now``, by the store's periods; returns the jobs that were tried."""
+        with self._judging:
+            tried = []
+            for due in self._due(now):
+                try:
+                    wanted = self._wanted(due, now)
+                except Exception:
+                    log.exception("the store cannot tell whether %s is due", due.job)
+                    self.telemetry.ran(due.job, "failed")
+                    continue
+                if wanted:
+                    tried.append(due.job)
+                    self._do(due, now)
+            return tried
+
+    def recommend(self, now: float) -> Plan:
+        """Make a plan from everything there is at ``now``, keep it and return it."""
+        self._roll_up(now, None)
+        return self._recommend(now, None)
+
+    def _due(self, now: float) -> Iterator[_Due]:
+        """Each job with the period that ``now`` asks for, in the order they build on each other."""
+        ended = hour_name(now - HOUR_SECONDS)
+        yield _Due("rollup", ended, lambda: self._roll_up(now, ended))
+        hour = hour_name(now)
+
+        def recommend() -> None:
+            self._recommend(now, hour)
+
+        yield _Due("recommend", hour, recommend)
+        fire = last_fire(self._report, now)
+        if fire is not None and fire >= self._first_start:
+            period = f"{hour_name(fire)}:{int(fire) % HOUR_SECONDS // 60:02d}"
+            yield _Due("report", period, lambda: self._make_report(fire, now, period))
+
+    def _wanted(self, due: _Due, now: float) -> bool:
+        known = self._store.period(self._job(due.job), due.period)
+        if known is None:
+            return True
+        wait = min(_LONGEST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2 ** min(10, known.attempts - 1))
+        return known.state != "done" and now >= known.changed_at + wait
+
+    def _do(self, due: _Due, now: float) -> None:
+        with self._counted(due.job, now) as run:
+            due.work()
+        if run.error is not None:
+            reason = f"{type(run.error).__name__}: {run.error}"
+            with self._counted("bookkeeping", now), self._store.transaction() as tx:
+                tx.mark_period(
+                    self._job(due.job), due.period, at=now, state="failed", reason=reason
+                )
+
+    def _job(self, job: str) -> str:
+        """Name of a job's periods: several clusters may share one store."""
+        return f"{self.settings.cluster}/{job}"
+
+    def _roll_up(self, now: float, period: str | None) -> None:
+        with self._rolling:
+            self._write(self._rollup.take_rows(), now, self._marking("rollup", period, now))
+
+    def _recommend(self, now: float, period: str | None) -> Plan:
+        inventory, problems = self._inventory(now)
+        assessment = self._assess(inventory, now, now, problems)
+        with self._store.transaction() as tx:
+            self._keep(tx, assessment, now)
+            self._marking("recommend", period, now)(tx)
+        self._plan = assessment.plan
+        self.telemetry.planned(assessment.plan)
+        return assessment.plan
+
+    def _make_report(self, fire: float, now: float, period: str) -> None:
+        inventory, problems = self._inventory(now)
+        assessment = self._assess(inventory, fire, now, problems)
+        if self._publish is not None:
+            self._publish(assessment.plan, period)
+        with self._store.transaction() as tx:
+            self._marking("report", period, now)(tx)
+
+    def _assess(
+        self, inventory: Inventory, end: float, now: float, problems: Iterable[str]
+    ) -> Assessment:
+        return assess_store(
+            self._store,
+            self.settings.cluster,
+            inventory,
+            self._window(end),
+            now=now,
+            catalogue=self._catalogue,
+            settings=self.settings.assessment,
+            problems=tuple(problems),
+            sources=("exporters scraped by the agent",) if self._source is not None else (),
+        )
+
+    def _window(self, end: float) -> Window:
+        start = end - self.settings.window_days * _DAY_SECONDS
+        return Window(start=float(start // HOUR_SECONDS * HOUR_SECONDS), end=end)
+
+    def _inventory(self, now: float) -> tuple[Inventory, tuple[str, ...]]:
+        """Return what was asked for as last known, after trying to read it anew."""
+        cluster, problems = self.settings.cluster, list[str]()
+        try:
+            seen = self._read_inventory(now)
+            problems.extend(seen.problems)
+            with self._store.transaction() as tx:
+                tx.put_inventory(seen)
+        except Exception as error:
+            log.exception("the inventory could not be read")
+            self.telemetry.ran("inventory", "failed")
+            problems.append(
+                f"the inventory could not be read ({error}); pods and nodes are as last known"
+            )
+        since = self._window(now).start
+        return self._store.inventory(cluster, now, since=since), tuple(problems)
+
+    def _keep(self, tx: Transaction, assessment: Assessment, now: float) -> None:
+        tx.put_resolution(self.settings.cluster, assessment.resolution, now)
+        tx.put_plan(assessment.plan)
+
+    def _marking(self, job: str, period: str | None, now: float) -> Callable[[Transaction], None]:
+        def mark(tx: Transaction) -> None:
+            if period is not None:
+                tx.mark_period(self._job(job), period, at=now)
+
+        return mark
+
+    def _write(
+        self,
+        rows: list[UsageRow],
+        now: float,
+        more: Callable[[Transaction], None] | None = None,
+    ) -> None:
+        """Write rows, devices and the checkpoint as one; on failure the rows stay to be written."""
+        try:
+            body = encode_state(self._rollup.state())
+            with self._store.transaction() as tx:
+                tx.put_usage(rows)
+                tx.put_devices(self._rollup.devices())
+                tx.put_checkpoint(self._job("rollup"), body)
+                if more is not None:
+                    more(tx)
+        except BaseException:
+            self._rollup.give_back(rows)
+            raise
+        self._checkpointed = now
+        self.telemetry.wrote_rows(len(rows))
+
+    def _restored(self) -> CounterRollup:
+        """Return the rollup as it was left, or a new one where that cannot be read."""
+        cluster, spread = self.settings.cluster, self.settings.spread_after_seconds
+        body = self._store.checkpoint(self._job("rollup"))
+        if body is None:
+            return CounterRollup(cluster, spread_after_seconds=spread)
+        try:
+            state = decode_state(body)
+            return CounterRollup(cluster, state=state, spread_after_seconds=spread)
+        except StateError:
+            log.exception("starting without what the rollup knew")
+            self.telemetry.ran("restore", "failed")
+            return CounterRollup(cluster, spread_after_seconds=spread)
+
+    def _known_start(self, now: float) -> float:
+        """When an agent first ran on this store: reports of earlier times are not owed."""
+        job, period = self._job(_STARTED[0]), _STARTED[1]
+        known = self._store.period(job, period)
+        if known is None:
+            with self._store.transaction() as tx:
+                tx.mark_period(job, period, at=now)
+            return now
+        return known.changed_at
+
+    @contextmanager
+    def _counted(self, job: str, now: float) -> Iterator["_Run"]:
+        """Run a job's body: its errors are counted and logged, never raised."""
+        run = _Run()
+        began = time.perf_counter()
+        try:
+            yield run
+        except Exception as error:
+            run.error = error
+            log.exception("%s failed", job)
+            self.telemetry.ran(job, "failed")
+        else:
+            self.telemetry.succeeded(job, now, time.perf_counter() - began)
+
+
+class _Run:
+    """How a job's body ended."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    @property
+    def went_well(self) -> bool:
+        """Whether nothing was raised."""
+        return self.error is None

@@ -1,0 +1,69 @@
+"""What the service is told, and what it asks of the parts it is given."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gputailor_agent.assessment import AssessmentSettings
+from gputailor_agent.model.inventory import Inventory
+from gputailor_agent.model.judgement import Plan
+from gputailor_agent.model.usage import Page
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """Times in seconds unless named otherwise; ``report_cron`` is five cron fields, in UTC."""
+
+    cluster: str
+    scrape_seconds: float = 30.0
+    window_days: float = 14.0  # how far back a plan looks
+    report_cron: str = "0 7 * * 1"  # Mondays, 7:00
+    tick_seconds: float = 60.0  # how often due work is looked for
+    checkpoint_seconds: float = 0.0  # least time between checkpoints; 0: at each scrape
+    spread_after_seconds: float = 300.0
+    assessment: AssessmentSettings = field(default_factory=AssessmentSettings)
+
+
+class Failure(Protocol):
+    """A target that did not answer well."""
+
+    @property
+    def target(self) -> str:
+        """Its address."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """A short label value."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """What happened."""
+        ...
+
+
+class Scraped(Protocol):
+    """One round of scrapes."""
+
+    @property
+    def pages(self) -> Sequence[Page]:
+        """Pages of the targets that answered."""
+        ...
+
+    @property
+    def failures(self) -> Sequence[Failure]:
+        """The others."""
+        ...
+
+
+class PageSource(Protocol):
+    """Something that can be scraped, such as ``sources.scrape.ScrapeSource``."""
+
+    def scrape(self, at: float) -> Scraped:
+        """Read every target once; ``at`` is the Unix time of the pages."""
+        ...
+
+
+InventoryReader = Callable[[float], Inventory]  # reads what was asked for, as of a Unix time
+Publisher = Callable[[Plan, str], None]  # hands out a period's report; may be called again

@@ -1,0 +1,11 @@
+"""The agent's memory: hourly rows, devices, what was asked for, checkpoints, periods, plans.
+
+SQLite in a file by default, PostgreSQL by the same code. Nothing here reads a clock.
+"""
+
+from gputailor_agent.store.database import StoreError
+from gputailor_agent.store.reading import Period
+from gputailor_agent.store.store import Store
+from gputailor_agent.store.writing import Transaction
+
+__all__ = ["Period", "Store", "StoreError", "Transaction"]

@@ -1,0 +1,13 @@
+"""Names of the periods that jobs are kept by: UTC hours and days, in ISO 8601."""
+
+from datetime import UTC, datetime
+
+
+def hour_name(at: float) -> str:
+    """Return the UTC hour that holds Unix time ``at``, e.g. ``2026-01-05T10``."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H")
+
+
+def day_name(at: float) -> str:
+    """Return the UTC day that holds Unix time ``at``, e.g. ``2026-01-05``."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")

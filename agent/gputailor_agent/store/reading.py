@@ -1,0 +1,206 @@
+"""Everything that is read, as values of the model.
+
+What was asked for is given as last known. An object that a later, complete reading of the cluster
+no longer had is gone; its pod is given as finished when it was last seen, and its state as
+``Unknown``. A reading that failed half-way proves nothing: then an object counts as gone only after
+a day unseen.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from sqlalchemy import Connection, Table, func, select
+
+from gputailor_agent.model.inventory import (
+    Inventory,
+    Node,
+    Owner,
+    Pod,
+    PodAssignment,
+    Resolution,
+    Run,
+    Workload,
+)
+from gputailor_agent.model.judgement import Finding, Plan
+from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageRow
+from gputailor_agent.store import tables
+from gputailor_agent.store.stored import usage_row
+
+#: Not seen for so long, though every reading since was incomplete: taken as gone.
+UNSEEN_SECONDS: Final = 86400.0
+
+_BATCH: Final = 2000
+_LIVE: Final = frozenset({"Pending", "Running", "Unknown"})
+
+_POD: Final = msgspec.msgpack.Decoder(Pod)
+_NODE: Final = msgspec.msgpack.Decoder(Node)
+_OWNER: Final = msgspec.msgpack.Decoder(Owner)
+_DEVICE: Final = msgspec.msgpack.Decoder(Device)
+_WORKLOAD: Final = msgspec.msgpack.Decoder(Workload)
+_RUN: Final = msgspec.msgpack.Decoder(Run)
+_PLAN: Final = msgspec.json.Decoder(Plan)
+_FINDING: Final = msgspec.json.Decoder(Finding)
+
+
+class Period(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job's period stands: ``state`` is "done" or "failed"."""
+
+    state: str
+    attempts: int
+    changed_at: float
+    reason: str
+
+
+def usage(connection: Connection, cluster: str, start: float, end: float) -> Iterator[UsageRow]:
+    """Yield rows of every hour that touches [start, end), in no stated order."""
+    table = tables.usage_hourly
+    query = select(table).where(
+        table.c.cluster == cluster, table.c.hour > start - HOUR_SECONDS, table.c.hour < end
+    )
+    for record in connection.execution_options(yield_per=_BATCH).execute(query):
+        yield usage_row(record)
+
+
+def usage_span(connection: Connection, cluster: str) -> tuple[int, int] | None:
+    """Return the first and the last hour with a row; None when there is none."""
+    table = tables.usage_hourly
+    query = select(func.min(table.c.hour), func.max(table.c.hour)).where(table.c.cluster == cluster)
+    first, last = connection.execute(query).one()
+    return None if first is None else (int(first), int(last))
+
+
+def devices(connection: Connection, cluster: str) -> list[Device]:
+    """Return every device ever seen, by UUID."""
+    table = tables.devices
+    query = select(table.c.detail).where(table.c.cluster == cluster).order_by(table.c.gpu_uuid)
+    return [_DEVICE.decode(detail) for detail in connection.scalars(query)]
+
+
+def inventory(
+    connection: Connection, cluster: str, at: float, since: float | None = None
+) -> Inventory:
+    """Return what was asked for as last known at ``at``.
+
+    ``since``: leave out objects not seen after it.
+    """
+    gone_before = _gone_before(connection, cluster, at)
+    oldest = float("-inf") if since is None else since
+    pods = tables.pods
+    found = select(pods.c.detail, pods.c.seen_at).where(
+        pods.c.cluster == cluster, pods.c.seen_at >= oldest, pods.c.seen_at <= at
+    )
+    return Inventory(
+        cluster=cluster,
+        at=at,
+        pods=tuple(
+            _as_last_seen(_POD.decode(detail), seen_at, gone_before)
+            for detail, seen_at in connection.execute(found)
+        ),
+        nodes=tuple(
+            _NODE.decode(detail)
+            for detail, seen_at in _seen(connection, tables.nodes, cluster, oldest, at)
+            if seen_at >= gone_before
+        ),
+        owners=tuple(
+            _OWNER.decode(detail)
+            for detail, _ in _seen(connection, tables.owners, cluster, oldest, at)
+        ),
+    )
+
+
+def _seen(
+    connection: Connection, table: Table, cluster: str, oldest: float, at: float
+) -> list[tuple[bytes, float]]:
+    query = select(table.c.detail, table.c.seen_at).where(
+        table.c.cluster == cluster, table.c.seen_at >= oldest, table.c.seen_at <= at
+    )
+    return [(detail, seen_at) for detail, seen_at in connection.execute(query)]
+
+
+def _gone_before(connection: Connection, cluster: str, at: float) -> float:
+    """Return the time: what was last seen before it is gone."""
+    table = tables.inventories
+    query = select(table.c.read_at, table.c.complete_at).where(table.c.cluster == cluster)
+    record = connection.execute(query).one_or_none()
+    if record is None:
+        return float("-inf")
+    complete = float("-inf") if record.complete_at is None else float(record.complete_at)
+    return min(at, max(complete, float(record.read_at) - UNSEEN_SECONDS))
+
+
+def _as_last_seen(pod: Pod, seen_at: float, gone_before: float) -> Pod:
+    if seen_at >= gone_before or pod.template or pod.finished is not None:
+        return pod
+    if pod.phase not in _LIVE:
+        return pod
+    return msgspec.structs.replace(
+        pod, phase="Unknown", finished=seen_at, reason=pod.reason or "NoLongerSeen"
+    )
+
+
+def resolution(connection: Connection, cluster: str) -> Resolution:
+    """Return where every pod belonged when it was last resolved."""
+    workloads, runs, assignments = tables.workloads, tables.runs, tables.assignments
+    return Resolution(
+        workloads=tuple(
+            _WORKLOAD.decode(detail)
+            for detail in connection.scalars(
+                select(workloads.c.detail).where(workloads.c.cluster == cluster)
+            )
+        ),
+        runs=tuple(
+            _RUN.decode(detail)
+            for detail in connection.scalars(select(runs.c.detail).where(runs.c.cluster == cluster))
+        ),
+        assignments=tuple(
+            PodAssignment(
+                cluster=cluster,
+                namespace=record.namespace,
+                pod=record.pod,
+                pod_uid=record.pod_uid,
+                container=record.container,
+                workload_id=record.workload_id,
+                run_id=record.run_id,
+            )
+            for record in connection.execute(
+                select(assignments).where(assignments.c.cluster == cluster)
+            )
+        ),
+    )
+
+
+def checkpoint(connection: Connection, name: str) -> bytes | None:
+    """Return a named state; None when there is none."""
+    table = tables.checkpoints
+    return connection.scalar(select(table.c.body).where(table.c.name == name))
+
+
+def latest_plan(connection: Connection, cluster: str) -> Plan | None:
+    """Return the plan made last; None before the first one."""
+    table = tables.plans
+    query = select(table.c.document).where(table.c.cluster == cluster)
+    document = connection.scalar(query.order_by(table.c.made_at.desc()).limit(1))
+    return None if document is None else _PLAN.decode(document)
+
+
+def findings(connection: Connection, cluster: str, day: str) -> list[Finding]:
+    """Return what was found on a UTC day (``2026-01-05``), by id."""
+    table = tables.findings
+    query = select(table.c.document).where(table.c.cluster == cluster, table.c.day == day)
+    return [_FINDING.decode(text) for text in connection.scalars(query.order_by(table.c.id))]
+
+
+def period(connection: Connection, job: str, name: str) -> Period | None:
+    """Return how a job's period stands; None when it was never tried."""
+    table = tables.periods
+    query = select(table).where(table.c.job == job, table.c.period == name)
+    record = connection.execute(query).one_or_none()
+    if record is None:
+        return None
+    return Period(
+        state=record.state,
+        attempts=record.attempts,
+        changed_at=record.changed_at,
+        reason=record.reason,
+    )

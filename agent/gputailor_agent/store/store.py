@@ -1,0 +1,118 @@
+"""The store as others see it: one object to open, write in transactions, and read."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from gputailor_agent.model.inventory import Inventory, Resolution
+from gputailor_agent.model.judgement import Finding, Plan
+from gputailor_agent.model.usage import Device, UsageRow
+from gputailor_agent.store import reading
+from gputailor_agent.store.database import MEMORY, explained, open_engine, writer
+from gputailor_agent.store.reading import Period
+from gputailor_agent.store.writing import Transaction
+
+
+class Store:
+    """An open store. Safe to use from several threads; raises ``StoreError`` with a clear text."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._writer = writer(engine)
+
+    @classmethod
+    def open(cls, where: str | Path = MEMORY) -> Self:
+        """Open, make or migrate the store at a file path or database URL.
+
+        Raises ``StoreError`` for a damaged, foreign, newer or unwritable database.
+        """
+        return cls(open_engine(where))
+
+    def __enter__(self) -> Self:
+        """Return the store itself; leaving closes it."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the store."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._engine.dispose()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Write several things as one: all are there after it, or none when it raised."""
+        try:
+            with self._writer.begin() as connection:
+                yield Transaction(connection)
+        except DBAPIError as error:
+            raise explained(error, self._engine) from error
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise explained(error, self._engine) from error
+
+    def usage(self, cluster: str, start: float, end: float) -> Iterator[UsageRow]:
+        """Yield hourly rows that touch [start, end) (Unix seconds), a few thousand in memory."""
+        with self._reading() as connection:
+            yield from reading.usage(connection, cluster, start, end)
+
+    def usage_span(self, cluster: str) -> tuple[int, int] | None:
+        """Return the first and the last hour with a row (their starts); None without any."""
+        with self._reading() as connection:
+            return reading.usage_span(connection, cluster)
+
+    def devices(self, cluster: str) -> list[Device]:
+        """Return every device ever seen, by UUID."""
+        with self._reading() as connection:
+            return reading.devices(connection, cluster)
+
+    def inventory(self, cluster: str, at: float, *, since: float | None = None) -> Inventory:
+        """Return what was asked for as last known at ``at``; ``since`` leaves older things out."""
+        with self._reading() as connection:
+            return reading.inventory(connection, cluster, at, since)
+
+    def resolution(self, cluster: str) -> Resolution:
+        """Return where every pod belonged when it was last resolved."""
+        with self._reading() as connection:
+            return reading.resolution(connection, cluster)
+
+    def checkpoint(self, name: str) -> bytes | None:
+        """Return a named state; None when there is none."""
+        with self._reading() as connection:
+            return reading.checkpoint(connection, name)
+
+    def latest_plan(self, cluster: str) -> Plan | None:
+        """Return the plan made last; None before the first one."""
+        with self._reading() as connection:
+            return reading.latest_plan(connection, cluster)
+
+    def findings(self, cluster: str, day: str) -> list[Finding]:
+        """Return what was found on a UTC day (``2026-01-05``), by id."""
+        with self._reading() as connection:
+            return reading.findings(connection, cluster, day)
+
+    def period(self, job: str, period: str) -> Period | None:
+        """Return how a job's period stands; None when it was never tried."""
+        with self._reading() as connection:
+            return reading.period(connection, job, period)
+
+    def period_done(self, job: str, period: str) -> bool:
+        """Whether a job's period was done."""
+        found = self.period(job, period)
+        return found is not None and found.state == "done"
