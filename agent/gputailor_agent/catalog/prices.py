@@ -1,8 +1,8 @@
 """Prices per GPU hour: list prices of instance types, and a user's own.
 
 A list price is for the whole instance; all of it goes to the GPUs of the node. Own prices are a
-CSV with the columns ``accelerator`` and/or ``instance_type``, ``price_per_gpu_hour``, and optionally
-``currency`` (USD), ``capacity_type`` (on-demand) and ``region``.
+CSV with the columns ``accelerator`` and/or ``instance_type``, ``price_per_gpu_hour``, and, if
+wanted, ``currency`` (USD), ``capacity_type`` (on-demand) and ``region``.
 """
 
 import csv

@@ -1,0 +1,1 @@
+"""HTTP: the report as a page and as JSON, health, and the agent's own metrics."""

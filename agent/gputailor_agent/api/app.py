@@ -1,0 +1,161 @@
+"""The FastAPI application.
+
+Pages (`/`, `/workloads/ID`) draw the same documents as the console; `/api/v1/...` gives the same
+values as ``--output json``. Nothing is computed on a request beyond laying out the latest plan. The
+pages load nothing from other hosts, run no script, and escape every name: names come from the
+cluster's users.
+"""
+
+from importlib import metadata
+from typing import Annotated, Final
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import Path as PathParameter
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from gputailor_agent.api.state import AgentState
+from gputailor_agent.model.judgement import Plan, Verdict
+from gputailor_agent.reports import explain_page, json_report, overview, plan_page
+from gputailor_agent.reports.document import Document, Paragraph, block_kind
+from gputailor_agent.reports.explain import UnknownWorkloadError, explain, find_verdict
+
+_NO_PLAN: Final = "No report yet: the agent has not finished its first pass. Try again in a minute."
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+WorkloadId = Annotated[
+    str, PathParameter(description="Workload id, or a beginning only one has", max_length=1024)
+]
+
+
+def create_app(state: AgentState) -> FastAPI:
+    """Build the application over a running agent's state."""
+    app = FastAPI(
+        title="GPU Tailor",
+        description="What GPU workloads use, what to change and what it saves.",
+        version=metadata.version("gputailor"),
+        docs_url=None,  # the interactive page would load scripts from another host
+        redoc_url=None,
+        openapi_url="/api/v1/openapi.json",
+    )
+    pages = _Pages()
+    _add_pages(app, state, pages)
+    _add_api(app, state)
+    _add_operations(app, state)
+    return app
+
+
+class _Pages:
+    """Documents as HTML."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=PackageLoader("gputailor_agent.api"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.tests["kind"] = lambda block, kind: block_kind(block) == kind
+        self._page = self._environment.get_template("page.html")
+
+    def html(self, document: Document, *, back: bool = False, status: int = 200) -> HTMLResponse:
+        body = self._page.render(document=document, back=back)
+        return HTMLResponse(body, status_code=status, headers=_HEADERS)
+
+
+def _add_pages(app: FastAPI, state: AgentState, pages: _Pages) -> None:
+    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    def report_page() -> HTMLResponse:
+        plan = state.latest_plan()
+        if plan is None:
+            return pages.html(_note("GPU Tailor", _NO_PLAN), status=503)
+        return pages.html(plan_page.compose(plan))
+
+    @app.get("/workloads/{workload_id:path}", response_class=HTMLResponse, include_in_schema=False)
+    def workload_page(workload_id: WorkloadId) -> HTMLResponse:
+        plan = state.latest_plan()
+        if plan is None:
+            return pages.html(_note("GPU Tailor", _NO_PLAN), status=503)
+        try:
+            verdict = find_verdict(plan, workload_id)
+        except UnknownWorkloadError as error:
+            return pages.html(_note("Not found", str(error)), back=True, status=404)
+        return pages.html(explain_page.compose(explain(plan, verdict)), back=True)
+
+
+def _note(title: str, text: str) -> Document:
+    return Document(title=title, blocks=(Paragraph(text=text),))
+
+
+def _add_api(app: FastAPI, state: AgentState) -> None:
+    @app.get("/api/v1/report", summary="The whole report", tags=["report"])
+    def report() -> Response:
+        """Totals, sentences and the plan; the shape is that of ``--output json``."""
+        return _json(json_report.encode(json_report.plan_document(_plan(state))))
+
+    @app.get("/api/v1/workloads", summary="All workloads, what saves most first", tags=["report"])
+    def workloads() -> Response:
+        """One entry per workload: state, headline, saving."""
+        lines = overview.lines(_plan(state))
+        texts = tuple(json_report.workload_text(line) for line in lines)
+        return _json(json_report.encode_list(texts))
+
+    @app.get("/api/v1/workloads/{workload_id:path}", summary="Why a verdict", tags=["report"])
+    def workload(workload_id: WorkloadId) -> Response:
+        """Everything every rule said about a workload, with its numbers."""
+        plan = _plan(state)
+        document = json_report.ExplanationDocument(
+            explanation=explain(plan, _verdict(plan, workload_id))
+        )
+        return _json(json_report.encode(document))
+
+
+def _plan(state: AgentState) -> Plan:
+    plan = state.latest_plan()
+    if plan is None:
+        raise HTTPException(status_code=503, detail=_NO_PLAN, headers={"Retry-After": "60"})
+    return plan
+
+
+def _verdict(plan: Plan, workload_id: str) -> Verdict:
+    try:
+        return find_verdict(plan, workload_id)
+    except UnknownWorkloadError as error:
+        raise HTTPException(status_code=404, detail=str(error)) from error
+
+
+def _json(body: str) -> Response:
+    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+def _add_operations(app: FastAPI, state: AgentState) -> None:
+    @app.get("/metrics", include_in_schema=False)
+    def metrics() -> Response:
+        return Response(
+            generate_latest(state.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
+
+    @app.get("/healthz", summary="The process answers", tags=["operations"])
+    def healthz() -> PlainTextResponse:
+        """200 as long as the process answers."""
+        return PlainTextResponse("ok\n")
+
+    @app.get("/readyz", summary="A report can be served", tags=["operations"])
+    def readyz() -> PlainTextResponse:
+        """200 when a report can be served, else 503 with the reason."""
+        why = state.not_ready()
+        return PlainTextResponse(f"{why or 'ok'}\n", status_code=503 if why else 200)
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_request: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse(
+            {"error": error.detail}, status_code=error.status_code, headers=error.headers
+        )

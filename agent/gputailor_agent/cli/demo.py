@@ -1,0 +1,180 @@
+"""``gputailor demo``: the whole product on a simulated cluster, no GPU and no Kubernetes needed.
+
+Simulated nodes are real exporter processes. Two weeks of history are simulated through the
+exporter's own accounting, read as an archive and put into a store; then the live agent goes on from
+there by scraping. Everything lies in a temporary folder and is gone afterwards.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Final
+
+import typer
+
+from gputailor_agent.catalog import load_catalogue
+from gputailor_agent.cli import options
+from gputailor_agent.cli.errors import CommandError
+from gputailor_agent.cli.hosting import serving, stopping
+from gputailor_agent.cli.simulation import (
+    History,
+    demo_scenario,
+    running_exporters,
+    write_history,
+)
+from gputailor_agent.cli.terminal import answer, look, tell, working
+from gputailor_agent.inventory.files import read_inventory
+from gputailor_agent.rollup import CounterRollup, encode_state
+from gputailor_agent.schedule import AgentService, ServiceSettings
+from gputailor_agent.sources.archive import read_archive
+from gputailor_agent.sources.scrape import ScrapeResult, ScrapeSource
+from gputailor_agent.store import Store
+
+CLUSTER: Final = "demo"
+_DAYS: Final = 14.0
+_SCRAPE_SECONDS: Final = 5.0
+_SCRAPES_SHOWN: Final = 3
+_WATCH_SECONDS: Final = 1.5
+_FIRST_PAGE_SECONDS: Final = 30.0
+_FOREVER_SECONDS: Final = 3600.0
+
+_EPILOG: Final = """Examples:
+
+  gputailor demo
+
+  gputailor demo --once                # end after the report
+
+  gputailor demo --listen 127.0.0.1:0  # any free port
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=_EPILOG)(demo)
+
+
+def demo(
+    *,
+    once: Annotated[
+        bool, typer.Option("--once", help="End after the report and a few live scrapes.")
+    ] = False,
+    listen: Annotated[str, typer.Option(help="HOST:PORT of the page.")] = "127.0.0.1:8080",
+    scenario: Annotated[
+        Path | None, typer.Option(help="Another scenario file than the packaged one.")
+    ] = None,
+    days: Annotated[float, typer.Option(help="Days of history.", min=1, max=60)] = _DAYS,
+    output: options.Output = "table",
+) -> None:
+    """Show the product on a simulated cluster: a report, then a live page until Ctrl-C.
+
+    Simulates two weeks of a small GPU cluster, reports on it, and goes on live from simulated
+    exporters. Needs no GPU, no Kubernetes and no network; keeps nothing.
+    """
+    shape = options.output_format(output)
+    chosen = scenario or demo_scenario()
+    with stopping() as asked, ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="gputailor-demo-")))
+        service, source = stack.enter_context(_cluster(chosen, folder, days))
+        service.tick_scrape(time.time())
+        with working("Judging"):
+            plan = service.recommend(time.time())
+        answer(shape.plan(plan, look()))
+        _watch(service, source)
+        if once:
+            return
+        url = stack.enter_context(serving(service, listen))
+        tell(f"The page: {url}   (live from simulated exporters; Ctrl-C ends)")
+        service.start()
+        stack.callback(service.stop)
+        while not asked.wait(_FOREVER_SECONDS):
+            pass
+
+
+@contextmanager
+def _cluster(
+    scenario: Path, folder: Path, days: float
+) -> Iterator[tuple[AgentService, "_Watched"]]:
+    """An agent over ``days`` of history and running exporters; all of it ends with the context."""
+    began = time.monotonic()
+    tell(f"Simulating {days:g} days of a GPU cluster …")
+    with working("Simulating"):
+        history = write_history(scenario, folder, days=days)
+    with ExitStack() as stack:
+        urls = stack.enter_context(running_exporters(scenario, history.nodes, folder / "logs"))
+        store = stack.enter_context(Store.open(folder / "demo.db"))
+        tell(f"Reading the history of {len(history.nodes)} nodes …")
+        rows = fill(store, history)
+        tell(f"{rows:,} hourly rows in {time.monotonic() - began:.0f} s; the exporters are live.")
+        source = _Watched(stack.enter_context(ScrapeSource(urls, CLUSTER)))
+        service = AgentService(
+            ServiceSettings(cluster=CLUSTER, scrape_seconds=_SCRAPE_SECONDS, window_days=days),
+            store,
+            source,
+            lambda at: read_inventory([history.manifests], CLUSTER, at),
+            load_catalogue(),
+        )
+        yield service, source
+
+
+class _Watched:
+    """A source that remembers its last round, so that the demo can tell of it."""
+
+    def __init__(self, source: ScrapeSource) -> None:
+        self._source = source
+        self.last = ScrapeResult()
+
+    def scrape(self, at: float) -> ScrapeResult:
+        """Scrape as the source does."""
+        self.last = self._source.scrape(at)
+        return self.last
+
+    def observed_seconds(self) -> float:
+        """Seconds that containers were observed, by the counters of the last round."""
+        return sum(
+            counters.observed.get("kernel", 0.0)
+            for page in self.last.pages
+            for counters in page.containers
+        )
+
+
+def fill(store: Store, history: History) -> int:
+    """Roll the history up into the store, with the state the agent goes on from; returns rows."""
+    rollup = CounterRollup(CLUSTER)
+    with working("Reading the history") as tick:
+        archive = read_archive([history.pages], CLUSTER, progress=tick)
+        for page in archive.pages():
+            rollup.add(page)
+    if archive.problems:
+        raise CommandError(f"the simulated history cannot be read: {archive.problems[0]}")
+    rows = rollup.take_rows()
+    with store.transaction() as tx:
+        tx.put_usage(rows)
+        tx.put_devices(rollup.devices())
+        tx.put_checkpoint(f"{CLUSTER}/rollup", encode_state(rollup.state()))
+    return len(rows)
+
+
+def _watch(service: AgentService, source: _Watched) -> None:
+    """Scrape a few times and say what came; raises ``CommandError`` when nothing did."""
+    tell("Live, from the exporters' own /metrics:")
+    until = time.monotonic() + _FIRST_PAGE_SECONDS
+    shown, before = 0, source.observed_seconds()
+    while shown < _SCRAPES_SHOWN:
+        time.sleep(_WATCH_SECONDS)
+        service.tick_scrape(time.time())
+        rise = source.observed_seconds() - before
+        if source.last.pages and rise > 0:
+            shown, before = shown + 1, before + rise
+            tell(f"  {_answered(source.last)}; {rise:.0f} GPU-seconds more observed")
+        elif time.monotonic() > until:
+            failed = "; ".join(failure.text for failure in source.last.failures)
+            raise CommandError(
+                f"the simulated exporters do not go on: {failed or 'no new samples'}"
+            )
+
+
+def _answered(result: ScrapeResult) -> str:
+    held = sum(counters.allocated for page in result.pages for counters in page.containers)
+    return f"{len(result.pages)} exporters answered, {held} containers hold GPUs"

@@ -1,0 +1,39 @@
+"""A user's mistake or a broken input, told in one line instead of a traceback."""
+
+from typing import Final
+
+from gputailor_agent.catalog import CatalogueError
+from gputailor_agent.reports.explain import UnknownWorkloadError
+from gputailor_agent.rules import SettingsError
+from gputailor_agent.store import StoreError
+
+FAILED: Final = 1
+WRONG_USAGE: Final = 2
+THRESHOLD_EXCEEDED: Final = 3
+
+
+class CommandError(Exception):
+    """Something the user can mend; the text says what, where and what to do."""
+
+    exit_code = FAILED
+
+
+class UsageError(CommandError):
+    """The command line itself is wrong."""
+
+    exit_code = WRONG_USAGE
+
+
+#: Errors of the parts whose text is already written for people.
+TOLD: Final[tuple[type[Exception], ...]] = (
+    CommandError,
+    CatalogueError,
+    SettingsError,
+    StoreError,
+    UnknownWorkloadError,
+)
+
+
+def exit_code_of(error: Exception) -> int:
+    """The exit code of a told error."""
+    return error.exit_code if isinstance(error, CommandError) else FAILED

@@ -1,0 +1,85 @@
+"""``gputailor report``: what a cluster's GPU workloads use, what to change, what it saves."""
+
+from typing import Annotated
+
+import typer
+
+from gputailor_agent.cli import options
+from gputailor_agent.cli.errors import THRESHOLD_EXCEEDED
+from gputailor_agent.cli.inputs import Inputs, assess_inputs
+from gputailor_agent.cli.terminal import answer, look, tell
+from gputailor_agent.model.judgement import Plan
+from gputailor_agent.reports import units
+
+_EPILOG = """Examples:
+
+  kubectl get pods,nodes,jobs,deployments,replicasets -A -o json > cluster.json
+
+  gputailor report --archive metrics/ --inventory cluster.json --since 14d
+
+  gputailor report --archive run.csv --inventory job.yaml    # a log and its manifest
+
+  gputailor report --store sqlite:///gputailor.db --output json
+
+  gputailor report --store "$DB" --fail-on-saving 1000       # exit 3 when more can be saved
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=_EPILOG)(report)
+
+
+def report(
+    *,
+    archive: options.Archive = None,
+    inventory: options.InventoryFiles = None,
+    prices: options.Prices = None,
+    since: options.Since = None,
+    until: options.Until = None,
+    cluster: options.Cluster = options.DEFAULT_CLUSTER,
+    store: options.Store = None,
+    belongs: options.For = None,
+    output: options.Output = "table",
+    fail_on_saving: Annotated[
+        float | None,
+        typer.Option(
+            "--fail-on-saving",
+            metavar="AMOUNT",
+            help="Exit 3 when more than this can be saved per month (in the prices' currency).",
+            rich_help_panel=options.ANSWER,
+            min=0,
+        ),
+    ] = None,
+) -> None:
+    """Report on a cluster: totals, what to change first and what it saves, every workload.
+
+    Usage comes from files (--archive, --inventory) or from an agent's --store. What was not
+    measured is shown as unknown, with the reason.
+    """
+    shape = options.output_format(output)
+    assessed = assess_inputs(
+        Inputs(
+            archive=tuple(archive or ()),
+            inventory=tuple(inventory or ()),
+            prices=prices,
+            since=since,
+            until=until,
+            cluster=cluster,
+            store=store,
+            joins=tuple(belongs or ()),
+        )
+    )
+    answer(shape.plan(assessed.plan, look()))
+    if fail_on_saving is not None and exceeds(assessed.plan, fail_on_saving):
+        tell(
+            f"{units.money(assessed.plan.saving_money_per_month, per='month')} can be saved, "
+            f"more than --fail-on-saving {fail_on_saving:g}"
+        )
+        raise typer.Exit(THRESHOLD_EXCEEDED)
+
+
+def exceeds(plan: Plan, limit: float) -> bool:
+    """True when the plan's monthly saving is known and above the limit."""
+    saving = plan.saving_money_per_month
+    return saving is not None and saving.amount > limit

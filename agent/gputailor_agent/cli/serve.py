@@ -1,0 +1,141 @@
+"""``gputailor serve``: the agent as one process, with its pages."""
+
+import logging
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from gputailor_agent.catalog import load_catalogue
+from gputailor_agent.cli import options
+from gputailor_agent.cli.errors import UsageError
+from gputailor_agent.cli.hosting import serving, stopping
+from gputailor_agent.cli.settings import AgentSettings, load_settings
+from gputailor_agent.cli.terminal import tell
+from gputailor_agent.inventory.files import read_inventory
+from gputailor_agent.schedule import AgentService, CronError, ServiceSettings, cron_trigger
+from gputailor_agent.sources.scrape import ScrapeSource
+from gputailor_agent.store import Store
+
+_EPILOG: Final = """Examples:
+
+  gputailor serve --target http://node-1:9836 --inventory cluster.json
+
+  gputailor serve --config /etc/gputailor/agent.yaml
+
+  GPUTAILOR_TARGETS=node-1:9836,node-2:9836 gputailor serve --listen 0.0.0.0:8080
+
+Flags win over GPUTAILOR_* environment variables, those over the file. The page is at /, the API
+under /api/v1, /healthz and /readyz tell how it is. SIGTERM ends it cleanly.
+"""
+_FOREVER_SECONDS: Final = 3600.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=_EPILOG)(serve)
+
+
+def serve(
+    *,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", envvar="GPUTAILOR_CONFIG", help="Settings as a YAML file."),
+    ] = None,
+    cluster: Annotated[str | None, typer.Option(help="The cluster's name.")] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option("--target", help="An exporter to scrape: URL or HOST:PORT. Repeatable."),
+    ] = None,
+    inventory: options.InventoryFiles = None,
+    prices: options.Prices = None,
+    store: Annotated[
+        str | None, typer.Option(help="Where usage is kept: a file or a database URL.")
+    ] = None,
+    listen: Annotated[str | None, typer.Option(help="HOST:PORT of pages and API.")] = None,
+    scrape_seconds: Annotated[float | None, typer.Option(help="Seconds between scrapes.")] = None,
+    window_days: Annotated[float | None, typer.Option(help="Days a report looks back.")] = None,
+    report_cron: Annotated[
+        str | None, typer.Option(help="When the weekly report is made, five cron fields, UTC.")
+    ] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Run the agent: scrape exporters, roll up, recommend, serve the report.
+
+    Stays in the foreground. A restart repeats nothing and loses nothing that can be known.
+    """
+    settings = load_settings(
+        {
+            "cluster": cluster,
+            "targets": target,
+            "inventory": inventory,
+            "prices": prices,
+            "store": store,
+            "listen": listen,
+            "scrape_seconds": scrape_seconds,
+            "window_days": window_days,
+            "report_cron": report_cron,
+        },
+        config,
+    )
+    _log(log_level)
+    _check(settings)
+    with stopping() as asked, Store.open(settings.store) as opened, _source(settings) as source:
+        service = build_service(settings, opened, source)
+        with serving(service, settings.listen) as url:
+            tell(
+                f"gputailor: {url} (cluster {settings.cluster}, {len(settings.targets)} exporters)"
+            )
+            service.start()
+            try:
+                while not asked.wait(_FOREVER_SECONDS):
+                    pass
+            finally:
+                service.stop()
+    tell("gputailor: stopped")
+
+
+def _log(level: str) -> None:
+    if level.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR"}:
+        raise UsageError(f"--log-level: expected debug, info, warning or error, found {level!r}")
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    for noisy in ("httpx", "httpcore", "apscheduler", "alembic"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def _check(settings: AgentSettings) -> None:
+    """Raise ``UsageError`` for what only shows once everything is together."""
+    if not settings.targets:
+        raise UsageError(
+            "no exporter to scrape: give --target http://NODE:9836, GPUTAILOR_TARGETS or targets "
+            "in the file; without a cluster try: gputailor demo"
+        )
+    try:
+        cron_trigger(settings.report_cron)
+    except CronError as error:
+        raise UsageError(f"--report-cron: {error}") from error
+    options.existing("--inventory", settings.inventory)
+
+
+def _source(settings: AgentSettings) -> ScrapeSource:
+    return ScrapeSource(
+        settings.targets, settings.cluster, timeout_seconds=settings.scrape_timeout_seconds
+    )
+
+
+def build_service(settings: AgentSettings, store: Store, source: ScrapeSource) -> AgentService:
+    """The agent of these settings over an open store; not started."""
+    return AgentService(
+        ServiceSettings(
+            cluster=settings.cluster,
+            scrape_seconds=settings.scrape_seconds,
+            window_days=settings.window_days,
+            report_cron=settings.report_cron,
+        ),
+        store,
+        source,
+        lambda at: read_inventory(settings.inventory, settings.cluster, at),
+        load_catalogue(settings.prices),
+    )

@@ -1,0 +1,138 @@
+"""Settings of ``gputailor serve``: flags over ``GPUTAILOR_*`` environment over file over defaults.
+
+The file is YAML with the names below as keys; an unknown key or a wrong value is told with its
+name, where it came from is in the order above.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+
+import yaml
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+from pydantic_settings.sources import InitSettingsSource
+
+from gputailor_agent.cli.errors import UsageError
+
+_LISTEN: Final = re.compile(r"(\[[0-9a-fA-F:.]*\]|[^:\[\]]*):(\d{1,5})")
+_HIGHEST_PORT: Final = 65535
+
+
+class AgentSettings(BaseSettings):
+    """Everything the agent can be told."""
+
+    model_config = SettingsConfigDict(env_prefix="GPUTAILOR_", extra="forbid", frozen=True)
+    file_values: ClassVar[dict[str, Any]] = {}
+
+    cluster: str = Field("default", min_length=1, description="The cluster's name.")
+    targets: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Exporters to scrape: URLs, host:port, separated by commas."
+    )
+    inventory: Annotated[tuple[Path, ...], NoDecode] = Field(
+        (), description="Files or folders with kubectl output or manifests."
+    )
+    prices: Path | None = Field(None, description="Your own prices (CSV).")
+    store: str = Field("sqlite:///gputailor.db", description="Database URL.")
+    listen: str = Field("127.0.0.1:8080", description="HOST:PORT of pages and API.")
+    scrape_seconds: float = Field(30.0, gt=0, le=3600, description="Seconds between scrapes.")
+    scrape_timeout_seconds: float = Field(5.0, gt=0, le=60, description="Wait for one exporter.")
+    window_days: float = Field(14.0, gt=0, le=400, description="Days that a report looks back.")
+    report_cron: str = Field("0 7 * * 1", description="When the weekly report is made (cron, UTC).")
+
+    @field_validator("targets", "inventory", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        """A list, or one text with commas."""
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("targets")
+    @classmethod
+    def _urls(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(exporter_url(target) for target in value))
+
+    @field_validator("listen")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        split_listen(value)
+        return value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, environment, file, in this order."""
+        _ = dotenv_settings, file_secret_settings
+        from_file = InitSettingsSource(settings_cls, init_kwargs=dict(cls.file_values))
+        return init_settings, env_settings, from_file
+
+
+def exporter_url(target: str) -> str:
+    """A target as the URL of its metrics page: ``node-1:9836`` -> ``http://node-1:9836/metrics``."""
+    url = target if "://" in target else f"http://{target}"
+    scheme, _, rest = url.partition("://")
+    if scheme not in {"http", "https"} or not rest.strip("/"):
+        raise ValueError(f"expected a URL or HOST:PORT of an exporter, found {target!r}")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host}/{path}" if slash and path else f"{scheme}://{host}/metrics"
+
+
+def split_listen(text: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT``, ``:PORT`` or ``[IPV6]:PORT``."""
+    match = _LISTEN.fullmatch(text)
+    if match is None or int(match[2]) > _HIGHEST_PORT:
+        raise ValueError(f"expected HOST:PORT such as 127.0.0.1:8080, found {text!r}")
+    return match[1].strip("[]") or "0.0.0.0", int(match[2])
+
+
+def load_settings(flags: dict[str, Any], config: Path | None) -> AgentSettings:
+    """Settings out of all sources; flags that are None or empty were not given.
+
+    Raises ``UsageError`` with the setting's name for what cannot be used.
+    """
+    given = {name: value for name, value in flags.items() if value not in (None, [], ())}
+
+    class _WithFile(AgentSettings):
+        file_values: ClassVar[dict[str, Any]] = _read_file(config)
+
+    try:
+        return _WithFile(**given)
+    except ValidationError as error:
+        told = "; ".join(
+            f"{'.'.join(str(part) for part in fault['loc'])}: {_plain(fault['msg'])}"
+            for fault in error.errors()
+        )
+        source = f" (flags, GPUTAILOR_* environment, {config})" if config else ""
+        raise UsageError(f"settings{source}: {told}") from error
+
+
+def _plain(message: str) -> str:
+    return message.removeprefix("Value error, ")
+
+
+def _read_file(config: Path | None) -> dict[str, Any]:
+    if config is None:
+        return {}
+    try:
+        values = yaml.safe_load(config.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--config: cannot read {config}: {error}") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"--config: {config} is not YAML: {error}") from error
+    if values is None:
+        return {}
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise UsageError(f"--config: {config}: expected a mapping of settings")
+    return values

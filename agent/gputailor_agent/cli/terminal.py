@@ -1,0 +1,75 @@
+"""What the terminal can show, and progress that stays out of the way.
+
+Results go to standard output, everything else to standard error. Colour only on a terminal and
+without ``NO_COLOR``; progress only on a terminal, and only for work that takes over two seconds.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Timer
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from gputailor_agent.reports.formats import Look
+
+PIPED_WIDTH: Final = 160
+_SLOW_SECONDS: Final = 2.0
+_NARROWEST: Final = 60
+
+Tick = Callable[[int, int | None], None]
+
+
+def look() -> Look:
+    """Width and colour of standard output."""
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
+    if not terminal and "COLUMNS" not in os.environ:
+        width = PIPED_WIDTH
+    return Look(width=max(width, _NARROWEST), color=terminal and not os.environ.get("NO_COLOR"))
+
+
+def tell(text: str) -> None:
+    """A line for people on standard error."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def answer(text: str) -> None:
+    """The command's result on standard output."""
+    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    sys.stdout.flush()
+
+
+@contextmanager
+def working(label: str) -> Iterator[Tick]:
+    """Show ``label`` with a bar once two seconds have passed; silent where nobody watches.
+
+    Yields a function to call with (done, total or None).
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _done, _total: None
+        return
+    progress = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    task = progress.add_task(label, total=None)
+    timer = Timer(_SLOW_SECONDS, progress.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+    finally:
+        timer.cancel()
+        timer.join()
+        progress.stop()

@@ -1,0 +1,64 @@
+"""Windows of time as people write them on a command line."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from gputailor_agent.cli.errors import UsageError
+from gputailor_agent.model.profile import Window
+
+DEFAULT_DAYS: Final = 14
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_RELATIVE: Final = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
+
+
+def parse_time(option: str, text: str, *, relative_to: float) -> float:
+    """Unix seconds of ``14d`` (before ``relative_to``), ``now``, a date or an ISO time.
+
+    A time without a zone is UTC. Raises ``UsageError`` for anything else.
+    """
+    if text == "now":
+        return relative_to
+    match = _RELATIVE.fullmatch(text)
+    if match:
+        length = timedelta(**{_UNITS[match[2]]: float(match[1])})
+        return relative_to - length.total_seconds()
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{option}: expected a length like 14d, 36h or 30m, or a time like "
+            f"2026-11-01 or 2026-11-01T12:00Z, found {text!r}"
+        ) from None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+def window_of(
+    since: str | None,
+    until: str | None,
+    *,
+    first_data: float | None,
+    last_data: float | None,
+    now: float,
+) -> Window:
+    """The window asked for; without ``since`` the last 14 days, cut to where data begins.
+
+    Raises ``UsageError`` when it would be empty.
+    """
+    latest = now if last_data is None else last_data
+    end = latest if until is None else parse_time("--until", until, relative_to=now)
+    if since is None:
+        start = end - DEFAULT_DAYS * 86400
+        if first_data is not None and first_data < end:
+            start = max(start, first_data)
+    else:
+        start = parse_time("--since", since, relative_to=end)
+    if start >= end:
+        raise UsageError(
+            f"--since must lie before --until: {_iso(start)} is not before {_iso(end)}"
+        )
+    return Window(start=start, end=end)
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, tz=UTC).isoformat(timespec="seconds")

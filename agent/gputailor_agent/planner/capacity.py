@@ -1,0 +1,151 @@
+"""Whole GPUs by model at the window's end: allocated + free + unavailable + unknown = capacity.
+
+Allocated is what pods hold (never what a Completed pod still asks for). The rest of a node that is
+cordoned or not ready is unavailable, as are devices the kubelet no longer offers; the rest of a
+node that does not say whether it is ready is unknown.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gputailor_agent.inventory.resources import gpu_resource, pod_requests
+from gputailor_agent.model.inventory import Node, Pod
+from gputailor_agent.model.judgement import CapacityLine
+from gputailor_agent.model.profile import GpuUse, Profile
+from gputailor_agent.profiles.holding import holds_at
+from gputailor_agent.rules import Context
+from gputailor_agent.rules.pricing import (
+    mig_fraction,
+    node_shape,
+    node_spec,
+    price_of,
+    spec_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBook:
+    """One node's whole GPUs: capacity, what pods hold now, what the kubelet no longer offers."""
+
+    node: Node
+    model: str
+    gpus: float
+    held: float
+    broken: float
+    price: float | None
+    currency: str
+
+    def split(self, taken: float, total: float) -> tuple[float, float, float]:
+        """Return what is left of ``total`` after ``taken`` as (free, unavailable, unknown).
+
+        Both in the same unit (GPUs, or GPU-hours: then ``total`` is GPUs x hours).
+        """
+        left = max(0.0, total - taken)
+        if not self.node.schedulable or self.node.ready is False:
+            return 0.0, left, 0.0
+        if self.node.ready is None:
+            return 0.0, 0.0, left
+        broken = min(left, total * self.broken / self.gpus) if self.gpus > 0 else 0.0
+        return left - broken, broken, 0.0
+
+
+def node_books(context: Context, profiles: Iterable[Profile], at: float) -> list[NodeBook]:
+    """Return a book for every node with GPUs, in order of the nodes' names."""
+    pods: dict[str, list[Pod]] = defaultdict(list)
+    for pod in context.inventory.pods:
+        if pod.node and holds_at(pod, at):
+            pods[pod.node].append(pod)
+    seen = _seen_on(profiles)
+    books = []
+    for node in sorted(context.inventory.nodes, key=lambda node: node.name):
+        shape = node_shape(context, node)
+        if shape.gpus <= 0:
+            continue
+        spec = node_spec(context, node)
+        use = seen.get(node.name)
+        if spec is None and use is not None:
+            spec = spec_of(context, use)
+        price = price_of(context, spec, node)
+        books.append(
+            NodeBook(
+                node=node,
+                model=spec.key if spec else node.gpu_product or _model(use),
+                gpus=shape.gpus,
+                held=sum(_held(context, node, pod) for pod in pods[node.name]),
+                broken=_broken(context, node),
+                price=None if price is None else price.amount_per_gpu_hour,
+                currency="" if price is None else price.currency,
+            )
+        )
+    return books
+
+
+def _seen_on(profiles: Iterable[Profile]) -> Mapping[str, GpuUse]:
+    """Return a device that a source saw on each node, for nodes whose labels tell no model."""
+    seen: dict[str, GpuUse] = {}
+    for profile in profiles:
+        for use in profile.gpus:
+            if use.device is not None and use.device.node and use.device.model:
+                seen.setdefault(use.device.node, use)
+    return seen
+
+
+def _model(use: GpuUse | None) -> str:
+    return use.device.model if use is not None and use.device is not None else "unknown"
+
+
+def _unit(context: Context, node: Node, kind: str, mig_profile: str) -> float:
+    """Whole GPUs of one schedulable unit of the node."""
+    shape = node_shape(context, node)
+    if kind == "mig":
+        unit = shape.mig_units.get(mig_profile)
+        return mig_fraction(node_spec(context, node), mig_profile) if unit is None else unit
+    return shape.whole_unit if kind in {"gpu", "shared", "fractional"} else 0.0
+
+
+def _held(context: Context, node: Node, pod: Pod) -> float:
+    return sum(
+        request.count * _unit(context, node, request.kind, request.mig_profile)
+        for request in pod_requests(pod)
+    )
+
+
+def _broken(context: Context, node: Node) -> float:
+    """Whole GPUs in capacity that are not allocatable: the device plugin found them unhealthy."""
+    total = 0.0
+    for name, amount in node.capacity.items():
+        known = gpu_resource(name)
+        lost = amount - node.allocatable.get(name, 0.0)
+        if known is not None and lost > 0:
+            total += lost * _unit(context, node, known.kind, known.partition)
+    return total
+
+
+def capacity_lines(books: Iterable[NodeBook]) -> tuple[CapacityLine, ...]:
+    """Return one line per model; what is held counts as allocated wherever it is held."""
+    by_model: dict[str, list[NodeBook]] = defaultdict(list)
+    for book in books:
+        by_model[book.model].append(book)
+    return tuple(_line(model, parts) for model, parts in sorted(by_model.items()))
+
+
+def _line(model: str, books: list[NodeBook]) -> CapacityLine:
+    free = unavailable = unknown = 0.0
+    for book in books:
+        parts = book.split(book.held, book.gpus)
+        free, unavailable, unknown = free + parts[0], unavailable + parts[1], unknown + parts[2]
+    gpus = sum(book.gpus for book in books)
+    prices = [book.price for book in books if book.currency == "USD"]
+    usd = None
+    if len(prices) == len(books):
+        usd = sum(book.gpus * (book.price or 0.0) for book in books) / gpus
+    return CapacityLine(
+        model=model,
+        capacity=gpus,
+        allocated=sum(book.held for book in books),
+        free=free,
+        unavailable=unavailable,
+        unknown=unknown,
+        usd_per_gpu_hour=usd,
+    )

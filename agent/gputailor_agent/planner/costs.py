@@ -1,0 +1,98 @@
+"""Money of the window: workloads + free + unavailable + unknown = nodes.
+
+The nodes of the inventory are taken to have been there all window, in the state they are in now.
+Time before the first measurement is unknown, not free. A node that only its usage still tells of
+(it has left the inventory) costs what was used on it. GPUs without a price, or priced in another
+currency than most, stand outside the sums and are counted.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gputailor_agent.model.judgement import CostLine
+from gputailor_agent.model.profile import Profile, Window
+from gputailor_agent.planner.capacity import NodeBook
+from gputailor_agent.planner.choosing import gpu_hours
+from gputailor_agent.rules import Context
+from gputailor_agent.rules.pricing import node_of, use_price
+
+_HOUR: Final = 3600.0
+#: Pods that follow each other on a device may overlap by seconds; more than this is a fault.
+OVERLAP: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What workloads took of one node ('' where it is not in the inventory)."""
+
+    gpu_hours: float
+    cost: float
+
+
+def main_currency(books: Iterable[NodeBook], context: Context, profiles: list[Profile]) -> str:
+    """Currency of most priced GPUs; of the devices used where there are no nodes; '' if none."""
+    gpus: Counter[str] = Counter()
+    for book in books:
+        if book.currency:
+            gpus[book.currency] += round(book.gpus * 1000)
+    if not gpus:
+        for profile in profiles:
+            prices = (use_price(context, use) for use in profile.gpus)
+            gpus.update(price.currency for price in prices if price is not None)
+    return max(gpus, key=lambda name: (gpus[name], name)) if gpus else ""
+
+
+def taken_by_node(context: Context, profiles: Iterable[Profile], currency: str) -> dict[str, Taken]:
+    """Return whole GPU-hours and their cost by node; what has no price costs nothing here."""
+    hours: dict[str, float] = defaultdict(float)
+    costs: dict[str, float] = defaultdict(float)
+    for profile in profiles:
+        for use, used in gpu_hours(context, profile):
+            node = node_of(context, use)
+            name = node.name if node is not None else ""
+            price = use_price(context, use)
+            hours[name] += used
+            if price is not None and price.currency == currency:
+                costs[name] += used * price.amount_per_gpu_hour
+    return {name: Taken(hours[name], costs[name]) for name in sorted(hours)}
+
+
+def cost_line(
+    books: list[NodeBook],
+    taken: dict[str, Taken],
+    window: Window,
+    first_measured: float | None,
+    currency: str,
+) -> CostLine:
+    """Return the cost line of the window in ``currency``."""
+    hours = window.seconds / _HOUR
+    unseen = (first_measured if first_measured is not None else window.end) - window.start
+    nodes = workloads = free = unavailable = unknown = unpriced = 0.0
+    for book in books:
+        if book.price is None or book.currency != currency:
+            unpriced += book.gpus
+            continue
+        used = taken.get(book.node.name, Taken(0.0, 0.0))
+        whole = book.gpus * hours
+        if whole < used.gpu_hours <= whole * (1 + OVERLAP):
+            whole = used.gpu_hours
+        idle, broken, untold = book.split(used.gpu_hours, whole)
+        early = min(idle, book.gpus * max(0.0, unseen) / _HOUR)
+        nodes += whole * book.price
+        workloads += used.cost
+        free += (idle - early) * book.price
+        unavailable += broken * book.price
+        unknown += (untold + early) * book.price
+    listed = {book.node.name for book in books}
+    gone = sum(part.cost for name, part in taken.items() if name not in listed)
+    return CostLine(
+        currency=currency,
+        nodes=nodes + gone,
+        workloads=workloads + gone,
+        free=free,
+        unavailable=unavailable,
+        unknown=unknown,
+        unpriced_gpus=unpriced,
+    )

@@ -1,0 +1,173 @@
+"""Put verdicts, capacity, cost and their checks together."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from gputailor_agent.model.judgement import (
+    CapacityLine,
+    Check,
+    CostLine,
+    Money,
+    Plan,
+    Verdict,
+)
+from gputailor_agent.model.profile import Profile, Window
+from gputailor_agent.planner.capacity import NodeBook, capacity_lines, node_books
+from gputailor_agent.planner.choosing import counts, gpu_hours, verdict
+from gputailor_agent.planner.costs import (
+    OVERLAP,
+    Taken,
+    cost_line,
+    main_currency,
+    taken_by_node,
+)
+from gputailor_agent.rules import Context, check_settings
+from gputailor_agent.rules.pricing import MONEY_MESSAGES, use_price
+
+#: Why a cost is not known (the planner's own messages are those of prices).
+MESSAGES: Final = dict(MONEY_MESSAGES)
+_HOUR: Final = 3600.0
+
+
+def make_plan(
+    profiles: Iterable[Profile],
+    context: Context,
+    *,
+    window: Window,
+    made_at: float,
+    problems: Sequence[str] = (),
+    sources: Sequence[str] = (),
+) -> Plan:
+    """Return the plan for ``profiles``, which were built over ``window``.
+
+    ``made_at`` in Unix seconds. Verdicts are ordered by saving, then by GPU-hours. Checks that do
+    not hold are in the plan. Raises ``SettingsError`` for thresholds no rule has.
+    """
+    check_settings(context.settings)
+    ordered = list(profiles)
+    span = ordered[0].window if ordered else window
+    if context.measured_since is None:
+        context = replace(context, measured_since=_first_measured(ordered))
+    verdicts = sorted((verdict(profile, context) for profile in ordered), key=_importance)
+    books = node_books(context, ordered, span.end)
+    currency = main_currency(books, context, ordered)
+    taken = taken_by_node(context, ordered, currency)
+    lines = capacity_lines(books)
+    line = None
+    if currency:
+        line = cost_line(books, taken, span, context.measured_since, currency)
+    saved_hours, saved_money = _savings(verdicts, currency)
+    checks = (
+        *_capacity_checks(lines),
+        *_cost_checks(line, ordered, context, currency),
+        *_hours_checks(verdicts, taken, books, span),
+    )
+    return Plan(
+        cluster=context.inventory.cluster,
+        window=window,
+        made_at=made_at,
+        verdicts=tuple(verdicts),
+        capacity=lines,
+        cost=line,
+        checks=checks,
+        saving_gpu_hours_per_month=saved_hours,
+        saving_money_per_month=saved_money,
+        problems=(*problems, *_strangers(context, taken)),
+        sources=tuple(sources),
+    )
+
+
+def _importance(item: Verdict) -> tuple[float, float, float, str]:
+    primary = item.primary
+    money = hours = 0.0
+    if primary is not None and counts(primary):
+        saving = primary.saving
+        money = saving.money_per_month.amount if saving.money_per_month is not None else 0.0
+        hours = saving.gpu_hours_per_month or 0.0
+    return (-money, -hours, -item.gpu_hours, item.workload.id)
+
+
+def _first_measured(profiles: Iterable[Profile]) -> float | None:
+    hours = (use.first_hour for profile in profiles for use in profile.gpus if use.hours)
+    return min((float(hour) for hour in hours if hour), default=None)
+
+
+def _savings(verdicts: Iterable[Verdict], currency: str) -> tuple[float, Money | None]:
+    """Sum the primaries of counted confidence; money only in the plan's currency."""
+    hours, money, known = 0.0, 0.0, False
+    for item in verdicts:
+        if item.primary is None or not counts(item.primary):
+            continue
+        saving = item.primary.saving
+        hours += saving.gpu_hours_per_month or 0.0
+        if saving.money_per_month is not None and saving.money_per_month.currency == currency:
+            money += saving.money_per_month.amount
+            known = True
+    return hours, Money(amount=money, currency=currency) if known else None
+
+
+def _agree(left: float, right: float) -> bool:
+    return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-6)
+
+
+def _check(name: str, left: float, right: float) -> Check:
+    return Check(name=name, left=left, right=right, holds=_agree(left, right))
+
+
+def _capacity_checks(lines: Iterable[CapacityLine]) -> Iterable[Check]:
+    for line in lines:
+        yield _check(
+            f"{line.model}: allocated + free + unavailable + unknown = capacity",
+            line.allocated + line.free + line.unavailable + line.unknown,
+            line.capacity,
+        )
+
+
+def _cost_checks(
+    line: CostLine | None, profiles: Iterable[Profile], context: Context, currency: str
+) -> Iterable[Check]:
+    if line is None:
+        return
+    yield _check(
+        "cost: workloads + free + unavailable + unknown = nodes",
+        line.workloads + line.free + line.unavailable + line.unknown,
+        line.nodes,
+    )
+    costs = 0.0
+    for profile in profiles:
+        for use, hours in gpu_hours(context, profile):
+            price = use_price(context, use)
+            if price is not None and price.currency == currency:
+                costs += hours * price.amount_per_gpu_hour
+    yield _check("cost: sum over workloads = workloads' cost on nodes", costs, line.workloads)
+
+
+def _hours_checks(
+    verdicts: Iterable[Verdict],
+    taken: dict[str, Taken],
+    books: Iterable[NodeBook],
+    window: Window,
+) -> Iterable[Check]:
+    yield _check(
+        "GPU-hours: sum over workloads = sum over nodes",
+        sum(item.gpu_hours for item in verdicts),
+        sum(part.gpu_hours for part in taken.values()),
+    )
+    hours = window.seconds / _HOUR
+    for book in books:
+        used = taken.get(book.node.name, Taken(0.0, 0.0)).gpu_hours
+        whole = book.gpus * hours
+        if used > whole * (1 + OVERLAP):
+            name = f"GPU-hours held on node {book.node.name} <= its GPUs x hours"
+            yield Check(name=name, left=used, right=whole, holds=False)
+
+
+def _strangers(context: Context, taken: dict[str, Taken]) -> Iterable[str]:
+    if taken.get("", Taken(0.0, 0.0)).gpu_hours > 0 and context.inventory.nodes:
+        hours = taken[""].gpu_hours
+        yield (
+            f"{hours:.1f} GPU-hours were used on nodes that are not in the inventory; they are "
+            "counted at the list price of their model"
+        )

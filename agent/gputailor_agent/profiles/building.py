@@ -1,0 +1,393 @@
+"""Group rows by workload and fold them into profiles.
+
+The window is snapped down to a whole hour at its start, since rows are hourly; rows that begin
+outside ``[start, end)`` change nothing. Allocated time is the inventory's wherever a pod's times
+are known: an exporter that was down then shows as missing coverage. Time before the first row of
+the whole cluster is left out: nobody looked yet, so nothing is missing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from gputailor_agent.model.inventory import (
+    ContainerSpec,
+    GpuRequest,
+    Inventory,
+    Node,
+    Pod,
+    Resolution,
+    Workload,
+)
+from gputailor_agent.model.profile import GpuUse, Profile, Window
+from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageKey, UsageRow
+from gputailor_agent.profiles.holding import (
+    Holdings,
+    asked_gpus,
+    held_from,
+    held_seconds,
+    is_pending,
+)
+from gputailor_agent.profiles.runs import Member, run_uses
+from gputailor_agent.profiles.tally import Tally, gpu_use, merge_uses
+
+DAY_SECONDS: Final = 86_400
+#: Share of a UTC day that must have been observed for it to count as a full day.
+FULL_DAY_SHARE: Final = 0.9
+
+_ContainerKey = tuple[str, str, str, str]  # namespace, pod, pod uid, container
+
+
+def build_profiles(
+    rows: Iterable[UsageRow],
+    devices: Iterable[Device],
+    inventory: Inventory,
+    resolution: Resolution,
+    window: Window,
+) -> list[Profile]:
+    """Return one profile for each workload that used, held or asked for a device in ``window``.
+
+    Sorted by workload id. Rows of pods that the resolution does not know make a workload of kind
+    ``Pod`` named after the pod. The window's start is snapped down to a whole hour.
+    """
+    start = int(window.start // HOUR_SECONDS) * HOUR_SECONDS
+    builder = _Builder(devices, inventory, resolution, Window(start=float(start), end=window.end))
+    builder.take_rows(rows)
+    builder.take_pods()
+    return builder.profiles()
+
+
+@dataclass
+class _Group:
+    workload: Workload
+    members: dict[_ContainerKey, Member] = field(default_factory=dict)
+    asking: list[Pod] = field(default_factory=list)  # templates and pending pods
+
+
+class _Builder:
+    """State of one call of ``build_profiles``."""
+
+    def __init__(
+        self,
+        devices: Iterable[Device],
+        inventory: Inventory,
+        resolution: Resolution,
+        window: Window,
+    ) -> None:
+        self.window = window
+        self.inventory = inventory
+        self.holdings = Holdings(inventory)
+        self.nodes = {node.name: node for node in inventory.nodes}
+        self.devices = _latest(devices)
+        self.runs = {run.id: run for run in resolution.runs}
+        self.workloads = {workload.id: workload for workload in resolution.workloads}
+        self.assigned = {
+            (a.namespace, a.pod, a.pod_uid, a.container): (a.workload_id, a.run_id)
+            for a in resolution.assignments
+        }
+        # A pod of the same name is the same workload's (a StatefulSet's next pod, a UID not told).
+        self.assigned_by_name = {
+            (a.namespace, a.pod, a.container): (a.workload_id, a.run_id)
+            for a in sorted(resolution.assignments, key=lambda a: a.pod_uid)
+        }
+        self.looked = window  # the part of the window in which anybody looked
+        self.groups: dict[str, _Group] = {}
+        self.places: dict[_ContainerKey, Member] = {}
+
+    def take_rows(self, rows: Iterable[UsageRow]) -> None:
+        """Add every row that begins inside the window to its container's tally."""
+        start, end = self.window.start, self.window.end
+        first, longest = end, 0.0
+        for row in rows:
+            key = row.key
+            if not start <= key.hour < end:
+                continue
+            if key.hour <= first:
+                longest = max(longest if key.hour == first else 0.0, row.allocated_seconds)
+                first = float(key.hour)
+            place = (key.namespace, key.pod, key.pod_uid, key.container)
+            member = self.places.get(place)
+            if member is None:
+                member = self.places[place] = self._member(*place)
+            tally = member.tallies.get(key.gpu_uuid)
+            if tally is None:
+                tally = member.tallies[key.gpu_uuid] = Tally()
+            tally.add_row(row)
+        if first < end:
+            began = min(end, first + HOUR_SECONDS) - min(longest, float(HOUR_SECONDS))
+            self.looked = Window(start=max(first, began), end=end)
+
+    def take_pods(self) -> None:
+        """Add the pods that held devices in the window or ask for some, measured or not."""
+        for pod in self.inventory.pods:
+            for container in pod.containers:
+                if asked_gpus(container) > 0:
+                    self._take_container(pod, container)
+
+    def _take_container(self, pod: Pod, container: ContainerSpec) -> None:
+        if pod.template or is_pending(pod):
+            workload_id, _ = self._assignment(pod.namespace, pod.name, pod.uid, container.name)
+            self._group(workload_id, pod, container).asking.append(pod)
+            return
+        held = held_seconds(pod, self.looked, self.inventory.at)
+        if held or (held is None and self.holdings.pod_holds_now(pod, self.window, 0)):
+            self._member(pod.namespace, pod.name, pod.uid, container.name)
+
+    def _assignment(self, namespace: str, pod: str, uid: str, container: str) -> tuple[str, str]:
+        exact = self.assigned.get((namespace, pod, uid, container))
+        if exact is not None:
+            return exact
+        run_id = f"{namespace}/{pod}/{uid}"
+        named = self.assigned_by_name.get((namespace, pod, container))
+        if named is not None:
+            return (named[0], run_id if uid else named[1])
+        return (f"{namespace}/Pod/{pod}/{container}", run_id)
+
+    def _member(self, namespace: str, name: str, uid: str, container: str) -> Member:
+        pod = self.holdings.find(namespace, name, uid)
+        real = pod is not None and not pod.template
+        uid = pod.uid if pod is not None and real else uid
+        workload_id, run_id = self._assignment(namespace, name, uid, container)
+        spec = _container(pod, container)
+        group = self._group(workload_id, pod, spec, namespace=namespace, name=name, at=container)
+        key = (namespace, name, uid, container)
+        member = group.members.get(key)
+        if member is None:
+            member = Member(
+                key=UsageKey(
+                    cluster=self.inventory.cluster,
+                    namespace=namespace,
+                    pod=name,
+                    pod_uid=uid,
+                    container=container,
+                    gpu_uuid="",
+                    hour=0,
+                ),
+                run_id=run_id,
+                pod=pod,
+                asked=0.0 if spec is None else asked_gpus(spec, self._node(pod)),
+            )
+            group.members[key] = member
+        return member
+
+    def _group(
+        self,
+        workload_id: str,
+        pod: Pod | None,
+        spec: ContainerSpec | None,
+        *,
+        namespace: str = "",
+        name: str = "",
+        at: str = "",
+    ) -> _Group:
+        group = self.groups.get(workload_id)
+        if group is None:
+            workload = self.workloads.get(workload_id) or Workload(
+                id=workload_id,
+                cluster=self.inventory.cluster,
+                namespace=pod.namespace if pod is not None else namespace,
+                kind="Pod",
+                name=pod.name if pod is not None else name,
+                container=spec.name if spec is not None else at,
+                task_evidence="nothing but the pod's name is known",
+                image=spec.image if spec is not None else "",
+                gpu_requests=spec.gpus if spec is not None else (),
+                annotations=dict(pod.annotations) if pod is not None else {},
+                labels=dict(pod.labels) if pod is not None else {},
+            )
+            group = self.groups[workload_id] = _Group(workload)
+        return group
+
+    def profiles(self) -> list[Profile]:
+        """Fold every group; sorted by workload id."""
+        return [self._profile(group) for _, group in sorted(self.groups.items())]
+
+    def _profile(self, group: _Group) -> Profile:
+        members = [member for _, member in sorted(group.members.items())]
+        for member in members:
+            self._settle(member)
+        uses = tuple(use for member in members for use in member.uses)
+        total = merge_uses(uses)
+        live = [member for member in members if member.live]
+        runs = run_uses(members, self.runs, total)
+        return Profile(
+            workload=group.workload,
+            window=self.window,
+            gpus=uses,
+            runs=runs,
+            gpus_per_pod=_gpus_per_pod(group, members),
+            pods_now=len(live),
+            pending_pods=sum(1 for pod in group.asking if not pod.template),
+            allocated_seconds=total.allocated_seconds,
+            allocated_clock=(
+                "inventory" if members and all(m.by_inventory for m in members) else "source"
+            ),
+            signals=total.signals(),
+            warmup=total.warmup(),
+            conditions=dict(sorted(total.conditions.items())),
+            device_models=tuple(sorted({_model(use) for use in uses} - {""})),
+            memory_peak_bytes=total.memory_peak_bytes,
+            memory_peak_kind=total.memory_peak_kind,
+            memory_total_bytes=min(
+                (use.memory_total_bytes for use in uses if use.memory_total_bytes is not None),
+                default=None,
+            ),
+            energy_joules=total.energy_joules,
+            last_active=total.last_active,
+            allocated_since=_earliest(live),
+            full_days=_full_days(uses, self.window),
+            oom_seen=any(run.oom for run in runs),
+            dialects=tuple(sorted({name for m in members for name in m.dialects})),
+            samples=total.samples,
+            spread_seconds=total.spread_seconds,
+        )
+
+    def _settle(self, member: Member) -> None:
+        """Give the member its devices: the measured ones, and one entry for each that was not."""
+        last_hour = max((tally.last_hour for tally in member.tallies.values()), default=0)
+        known_until = max(self.inventory.at, last_hour + HOUR_SECONDS if last_hour else 0)
+        pod = member.pod
+        held = None if pod is None else held_seconds(pod, self.looked, known_until)
+        member.live = self.holdings.pod_holds_now(pod, self.window, last_hour)
+        member.by_inventory = held is not None
+        asked = int(-(-member.asked // 1))
+        missing = max(0, asked - len(member.tallies))
+        seconds = held
+        if seconds is None:
+            seconds = max((t.allocated_seconds for t in member.tallies.values()), default=0.0)
+        allocated = _allocations(member.tallies, held, asked)
+        member.uses = [
+            gpu_use(
+                tally,
+                _of_gpu(member.key, uuid),
+                member.run_id,
+                self._device(uuid, pod),
+                allocated[uuid],
+            )
+            for uuid, tally in sorted(member.tallies.items())
+        ]
+        if missing:
+            nothing = gpu_use(Tally(), member.key, member.run_id, self._unmeasured(member), seconds)
+            share = self._share_asked(member)
+            member.uses += [msgspec.structs.replace(nothing, share=share)] * missing
+
+    def _share_asked(self, member: Member) -> float:
+        """Share of a device that a pod asked for on a node that hands its devices out in parts."""
+        node = self._node(member.pod)
+        spec = _container(member.pod, member.key.container)
+        if node is None or node.sharing_replicas <= 1 or spec is None:
+            return 1.0
+        return min(1.0, sum(request.count for request in spec.gpus) / node.sharing_replicas)
+
+    def _node(self, pod: Pod | None) -> Node | None:
+        return None if pod is None else self.nodes.get(pod.node or "")
+
+    def _device(self, uuid: str, pod: Pod | None) -> Device | None:
+        """What is known of a device; where the source names no model or node, Kubernetes does."""
+        device = self.devices.get(uuid)
+        node = self._node(pod)
+        if device is None:
+            return None if node is None else _of_node(node, uuid, "")
+        if device.model or node is None or device.node not in {"", node.name}:
+            return device
+        return _of_node(node, uuid, device.mig_profile)
+
+    def _unmeasured(self, member: Member) -> Device | None:
+        node = self._node(member.pod)
+        if node is None or member.pod is None:
+            return None
+        spec = _container(member.pod, member.key.container)
+        requests: tuple[GpuRequest, ...] = spec.gpus if spec is not None else ()
+        profile = next((request.mig_profile for request in requests if request.mig_profile), "")
+        return _of_node(node, "", profile)
+
+
+def _latest(devices: Iterable[Device]) -> dict[str, Device]:
+    latest: dict[str, Device] = {}
+    for device in devices:
+        known = latest.get(device.gpu_uuid)
+        if known is None or (device.last_seen, repr(device)) > (known.last_seen, repr(known)):
+            latest[device.gpu_uuid] = device
+    return latest
+
+
+def _container(pod: Pod | None, name: str) -> ContainerSpec | None:
+    if pod is None:
+        return None
+    return next((container for container in pod.containers if container.name == name), None)
+
+
+def _of_gpu(key: UsageKey, uuid: str) -> UsageKey:
+    return UsageKey(
+        cluster=key.cluster,
+        namespace=key.namespace,
+        pod=key.pod,
+        pod_uid=key.pod_uid,
+        container=key.container,
+        gpu_uuid=uuid,
+        hour=0,
+    )
+
+
+def _of_node(node: Node, uuid: str, mig_profile: str) -> Device:
+    return Device(
+        cluster=node.cluster,
+        gpu_uuid=uuid,
+        node=node.name,
+        model=node.gpu_product,
+        memory_total_bytes=None if mig_profile else node.gpu_memory_bytes,
+        mig_profile=mig_profile,
+    )
+
+
+def _allocations(tallies: Mapping[str, Tally], held: float | None, asked: int) -> dict[str, float]:
+    """Allocated seconds by device.
+
+    By the inventory every device is held as long as the pod lives. Where more devices were seen
+    than asked for (one was swapped), they share that time as the source saw it.
+    """
+    by_source = {uuid: tally.allocated_seconds for uuid, tally in tallies.items()}
+    if held is None:
+        return by_source
+    total = sum(by_source.values())
+    if not asked or len(tallies) <= asked or total <= 0:
+        return dict.fromkeys(tallies, held)
+    return {uuid: held * asked * seconds / total for uuid, seconds in by_source.items()}
+
+
+def _gpus_per_pod(group: _Group, members: list[Member]) -> float:
+    """Devices of the most common pod: of those that ran, else of those that ask, else as told."""
+    counts = Counter(member.asked or float(len(member.tallies)) for member in members)
+    if not counts:
+        specs = (_container(pod, group.workload.container) for pod in group.asking)
+        counts = Counter(asked_gpus(spec) for spec in specs if spec is not None)
+    if counts:
+        return max(counts, key=lambda count: (counts[count], count))
+    return asked_gpus(ContainerSpec(name="", gpus=group.workload.gpu_requests))
+
+
+def _model(use: GpuUse) -> str:
+    return use.device.model if use.device is not None else ""
+
+
+def _earliest(live: list[Member]) -> float | None:
+    starts = [None if member.pod is None else held_from(member.pod) for member in live]
+    known = [start for start in starts if start is not None]
+    return min(known) if known and len(known) == len(starts) else None
+
+
+def _full_days(uses: Iterable[GpuUse], window: Window) -> int:
+    """Whole UTC days of the window in which some device was observed for 0.9 of the day."""
+    best: dict[int, float] = {}
+    for use in uses:
+        for hour, observed, _ in use.hours:
+            best[hour] = max(best.get(hour, 0.0), observed)
+    days: Counter[int] = Counter()
+    for hour, observed in best.items():
+        day = hour // DAY_SECONDS
+        if day * DAY_SECONDS >= window.start and (day + 1) * DAY_SECONDS <= window.end:
+            days[day] += observed  # type: ignore[assignment]  # a Counter adds floats as well
+    return sum(1 for seconds in days.values() if seconds >= FULL_DAY_SHARE * DAY_SECONDS)

@@ -1,0 +1,107 @@
+"""Who held how many devices, and when, by the inventory's clock.
+
+A pod holds its devices from the moment it is bound to a node until it ends: a bound Pending pod
+holds them, a Completed one does not, whatever its requests still say. Where the object has no
+times, the source's clock has to do.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from gputailor_agent.inventory.holding import held_interval, holding
+from gputailor_agent.model.inventory import ContainerSpec, Inventory, Node, Pod
+from gputailor_agent.model.profile import GpuUse, Window
+from gputailor_agent.model.usage import HOUR_SECONDS
+
+#: Kinds of requests that count devices one by one.
+_COUNTED: Final = frozenset({"gpu", "mig", "fractional"})
+
+PodKey = tuple[str, str, str]  # namespace, name, uid
+
+
+def asked_gpus(container: ContainerSpec, node: Node | None = None) -> float:
+    """Devices that one container asks for, on ``node`` where that is known.
+
+    Several turns on shared devices (time-slicing) may all be on one, so they count as one; so does
+    an amount of memory or cores without a device beside it.
+    """
+    if node is not None and node.sharing_replicas > 1:
+        return 1.0 if container.gpus else 0.0
+    counted = sum(request.count for request in container.gpus if request.kind in _COUNTED)
+    return counted or (1.0 if container.gpus else 0.0)
+
+
+def held_from(pod: Pod) -> float | None:
+    """When the pod began to hold its devices (Unix seconds); None when it does not say."""
+    span = held_interval(pod, math.inf)
+    return None if span is None else span[0]
+
+
+def holds_at(pod: Pod, at: float) -> bool:
+    """Whether the pod held its devices at ``at``."""
+    span = held_interval(pod, math.inf)
+    if span is None:
+        return holding(pod)
+    return span[0] <= at < span[1]
+
+
+def is_pending(pod: Pod) -> bool:
+    """Whether the pod waits for a node: it asks, but holds nothing."""
+    return not pod.template and not pod.node and pod.phase == "Pending"
+
+
+def held_seconds(pod: Pod, window: Window, known_until: float) -> float | None:
+    """Seconds of ``window`` in which the pod held its devices; None when its times are unknown.
+
+    ``known_until``: a pod that has not ended is taken to hold its devices up to here.
+    """
+    span = held_interval(pod, math.inf)
+    if span is None:
+        return None
+    end = min(span[1], known_until) if pod.finished is None else span[1]
+    return max(0.0, min(end, window.end) - max(span[0], window.start))
+
+
+class Holdings:
+    """Pods of one inventory, found by their key or by their name alone."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        """Index the pods; of several with one name and no UID to tell, the latest made counts."""
+        self.at = inventory.at
+        self.pods = inventory.pods
+        self._by_key = {(pod.namespace, pod.name, pod.uid): pod for pod in inventory.pods}
+        latest = sorted(inventory.pods, key=lambda pod: (pod.created or 0.0, pod.uid))
+        self._by_name = {(pod.namespace, pod.name): pod for pod in latest}
+        self._templates = {(pod.namespace, pod.name): pod for pod in inventory.pods if pod.template}
+        self._live = any(not pod.template for pod in inventory.pods)
+
+    def find(self, namespace: str, name: str, uid: str) -> Pod | None:
+        """Return the pod; an empty ``uid`` matches by name, another only itself or a template."""
+        if uid:
+            return self._by_key.get((namespace, name, uid)) or self._templates.get(
+                (namespace, name)
+            )
+        return self._by_name.get((namespace, name))
+
+    def holds_now(self, use: GpuUse, window: Window) -> bool:
+        """Whether the pod behind ``use`` held its device at the window's end."""
+        pod = self.find(use.namespace, use.pod, use.pod_uid)
+        return self.pod_holds_now(pod, window, use.last_hour)
+
+    def pod_holds_now(self, pod: Pod | None, window: Window, last_hour: int) -> bool:
+        """Like ``holds_now``; ``last_hour`` is the start of the last hour with a row.
+
+        Without any real pod in the inventory (a log on its own, or beside a manifest) a pod counts
+        as there while its rows reach into the last two hours; with some, a pod that is not among
+        them has gone.
+        """
+        if pod is not None and not pod.template:
+            return holds_at(pod, window.end)
+        if pod is None and self._live:
+            return False
+        return last_hour + 2 * HOUR_SECONDS > window.end
+
+    def live_uses(self, uses: Iterable[GpuUse], window: Window) -> tuple[GpuUse, ...]:
+        """Those of ``uses`` whose pod held its device at the window's end."""
+        return tuple(use for use in uses if self.holds_now(use, window))

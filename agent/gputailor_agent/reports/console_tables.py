@@ -1,0 +1,113 @@
+"""Tables on a terminal of any width, with nothing cut off.
+
+Wide enough: one table. Else the last column goes on lines of its own below each row. Else each row
+becomes a card of labelled cells.
+"""
+
+from typing import Final, Literal
+
+from rich import box
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from gputailor_agent.reports import units
+from gputailor_agent.reports.document import Column, Table
+
+_GAP: Final = 3  # between columns of a table
+_CLOSE_GAP: Final = 2  # between columns where a row's last cell stands below it
+_CELLS: Final = {
+    "to change": "bold yellow",
+    "fine": "green",
+    "watching": "cyan",
+    units.UNKNOWN: "magenta",
+    "no": "yellow",
+    "problem": "bold red",
+    "ok": "green",
+}
+
+
+def styled(cell: str) -> Text:
+    """A cell's text, in the colour of what it says."""
+    return Text(cell, style=_CELLS.get(cell, ""))
+
+
+def draw_table(block: Table, width: int) -> list[RenderableType]:
+    """The table in the widest shape that fits ``width`` characters."""
+    least = [_least(block, place) for place in range(len(block.columns))]
+    if sum(least) + _GAP * len(least) <= width:
+        parts = _whole(block)
+    elif not block.columns[-1].numeric and sum(least[:-1]) + _CLOSE_GAP * len(least) <= width:
+        parts = _two_storeys(block, least[:-1], width)
+    else:
+        parts = _cards(block)
+    return [*parts, *([Text(block.caption, style="dim")] if block.caption else [])]
+
+
+def _least(block: Table, place: int) -> int:
+    """Characters a column needs: those of its longest cell, fewer where it may wrap."""
+    column = block.columns[place]
+    title = max((len(word) for word in column.title.split()), default=0)
+    longest = max((len(row[place]) for row in block.rows), default=0)
+    return max(title, min(longest, column.least) if column.least else longest)
+
+
+def _justify(column: Column) -> Literal["left", "right"]:
+    return "right" if column.numeric else "left"
+
+
+def _whole(block: Table) -> list[RenderableType]:
+    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    for place, column in enumerate(block.columns):
+        table.add_column(
+            column.title,
+            justify=_justify(column),
+            overflow="fold",
+            min_width=_least(block, place),
+        )
+    for row in block.rows:
+        table.add_row(*map(styled, row))
+    return [table]
+
+
+def _two_storeys(block: Table, least: list[int], width: int) -> list[RenderableType]:
+    """Rows as in a table, each row's last cell below it; wrapping columns share what is left."""
+    columns = block.columns[:-1]
+    widths = _widen(block, least, width - _CLOSE_GAP * len(least))
+    titles = tuple(Text(column.title, style="bold") for column in columns)
+    parts: list[RenderableType] = [Text(), _line(columns, widths, titles)]
+    for row in block.rows:
+        parts.append(_line(columns, widths, tuple(map(styled, row[:-1]))))
+        parts.append(Padding(Text(row[-1], style="dim"), (0, 0, 0, 4)))
+    return parts
+
+
+def _widen(block: Table, least: list[int], width: int) -> list[int]:
+    widths = list(least)
+    for place, column in enumerate(block.columns[:-1]):
+        longest = max((len(row[place]) for row in block.rows), default=0)
+        if column.least and longest > widths[place]:
+            widths[place] += max(0, min(longest - widths[place], width - sum(widths)))
+    return widths
+
+
+def _line(columns: tuple[Column, ...], widths: list[int], cells: tuple[Text, ...]) -> RichTable:
+    line = RichTable.grid(padding=(0, _CLOSE_GAP, 0, 0))
+    for column, width in zip(columns, widths, strict=True):
+        line.add_column(width=width, justify=_justify(column), overflow="fold")
+    line.add_row(*cells)
+    return line
+
+
+def _cards(block: Table) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    for row in block.rows:
+        cells = zip(block.columns[1:], row[1:], strict=True)
+        told = Text(", ").join(
+            Text.assemble((f"{column.title} " if column.title else "", "dim"), styled(cell))
+            for column, cell in cells
+            if cell
+        )
+        parts += [Text(row[0], style="bold"), Padding(told, (0, 0, 0, 4))]
+    return parts

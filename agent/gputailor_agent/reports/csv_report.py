@@ -1,0 +1,204 @@
+"""Format ``csv``: one row per workload, threshold number or GPU; raw numbers in base units.
+
+An empty cell is unknown; 0 is 0. Cells that a spreadsheet would run as a formula are defused with
+a leading apostrophe, since names come from the cluster's users.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gputailor_agent.model.judgement import Money, Plan
+from gputailor_agent.reports import overview, units
+from gputailor_agent.reports.explain import Explanation
+from gputailor_agent.reports.formats import Format, Look
+from gputailor_agent.reports.single_run import LogJudgement
+from gputailor_agent.reports.wording import say
+
+Cell = str | float | int | None
+
+PLAN_COLUMNS: Final = (
+    "cluster",
+    "window_start",
+    "window_end",
+    "namespace",
+    "workload",
+    "state",
+    "rule",
+    "confidence",
+    "gpus_now",
+    "device_models",
+    "gpu_hours",
+    "mean_kernel_ratio",
+    "mean_sm_ratio",
+    "coverage_ratio",
+    "memory_peak_bytes",
+    "memory_total_bytes",
+    "cost",
+    "currency",
+    "saving_per_month",
+    "saving_gpu_hours_per_month",
+    "slowdown_low",
+    "slowdown_high",
+    "why",
+)
+LOG_COLUMNS: Final = (
+    "log",
+    "gpu",
+    "model",
+    "samples",
+    "observed_seconds",
+    "kernel_mean_ratio",
+    "kernel_p50_ratio",
+    "kernel_p95_ratio",
+    "kernel_max_ratio",
+    "kernel_zero_share_ratio",
+    "memory_peak_bytes",
+    "memory_total_bytes",
+    "memory_needed_bytes",
+    "energy_joules",
+    "cost",
+    "currency",
+    "would_do",
+    "would_do_price_per_hour",
+    "slowdown_at_most",
+    "verdict",
+)
+EXPLANATION_COLUMNS: Final = (
+    "workload",
+    "rule",
+    "standing",
+    "number",
+    "value",
+    "held_against",
+    "passed",
+    "samples",
+    "coverage",
+    "window",
+    "formula",
+    "text",
+)
+
+
+def write(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """Rows as RFC 4180 CSV with a header."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_safe(cell) for cell in row] for row in rows)
+    return out.getvalue()
+
+
+def _safe(cell: Cell) -> Cell:
+    if isinstance(cell, str) and cell[:1] in {"=", "+", "-", "@", "\t", "\r"}:
+        return f"'{cell}"
+    return cell
+
+
+def _amount(value: Money | None) -> Cell:
+    return None if value is None else round(value.amount, 4)
+
+
+def _plan(plan: Plan, _look: Look) -> str:
+    return write(PLAN_COLUMNS, (_plan_row(plan, line) for line in overview.lines(plan)))
+
+
+def _plan_row(plan: Plan, line: overview.Line) -> tuple[Cell, ...]:
+    verdict, finding = line.verdict, line.verdict.primary
+    saving = finding.saving if finding else None
+    slowdown = finding.slowdown if finding else None
+    money = saving.money_per_month if saving else None
+    currency = money or verdict.cost
+    return (
+        plan.cluster,
+        units.iso(plan.window.start),
+        units.iso(plan.window.end),
+        verdict.workload.namespace,
+        verdict.workload.id,
+        line.state,
+        finding.rule if finding else None,
+        finding.confidence.value if finding else None,
+        verdict.gpus_now,
+        ";".join(verdict.device_models),
+        verdict.gpu_hours,
+        verdict.mean_kernel,
+        verdict.mean_sm,
+        verdict.coverage,
+        verdict.memory_peak_bytes,
+        verdict.memory_total_bytes,
+        _amount(verdict.cost),
+        currency.currency if currency else None,
+        _amount(money),
+        saving.gpu_hours_per_month if saving else None,
+        slowdown.low if slowdown else None,
+        slowdown.high if slowdown else None,
+        line.headline,
+    )
+
+
+def _explanation(explanation: Explanation, _look: Look) -> str:
+    rows: list[tuple[Cell, ...]] = []
+    workload = explanation.verdict.workload.id
+    for section in explanation.sections:
+        head = (workload, section.rule, section.standing)
+        rows += [
+            (
+                *head,
+                number.name,
+                number.value,
+                number.held_against,
+                number.passed,
+                number.samples,
+                number.coverage,
+                number.window,
+                number.formula,
+                section.text,
+            )
+            for number in section.numbers
+        ]
+        if not section.numbers:
+            rows.append((*head, *[None] * 8, section.text))
+    return write(EXPLANATION_COLUMNS, rows)
+
+
+def _log(judgements: tuple[LogJudgement, ...], _look: Look) -> str:
+    rows: list[tuple[Cell, ...]] = []
+    for judgement in judgements:
+        for gpu in judgement.gpus:
+            best = gpu.candidates[0] if gpu.candidates else None
+            rows.append(
+                (
+                    judgement.path,
+                    gpu.gpu,
+                    gpu.device or gpu.model or None,
+                    gpu.samples,
+                    gpu.observed_seconds,
+                    gpu.kernel_mean,
+                    gpu.kernel_p50,
+                    gpu.kernel_p95,
+                    gpu.kernel_max,
+                    gpu.kernel_zero_share,
+                    gpu.memory_peak_bytes,
+                    gpu.memory_total_bytes,
+                    gpu.memory_needed_bytes,
+                    gpu.energy_joules,
+                    _amount(gpu.run_cost),
+                    gpu.run_cost.currency if gpu.run_cost else None,
+                    best.device if best else None,
+                    _amount(best.price_per_hour) if best else None,
+                    best.slowdown_at_most if best else None,
+                    say(gpu.verdict),
+                )
+            )
+    return write(LOG_COLUMNS, rows)
+
+
+FORMAT: Final = Format(
+    name="csv",
+    summary="one row per workload, raw numbers, empty where unknown",
+    media_type="text/csv; charset=utf-8",
+    plan=_plan,
+    explanation=_explanation,
+    log=_log,
+)

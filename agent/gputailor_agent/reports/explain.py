@@ -1,0 +1,253 @@
+"""Why a workload got its verdict: every finding and every silence, with nothing hidden.
+
+For each rule: what it says, the numbers it saw with window, samples and coverage, the thresholds
+it held them against, the formulas, the signals it missed. An ``Explanation`` is made of values
+already written as text, so that the console, a page and Markdown show the same figures; the
+``verdict`` stands beside them for machines.
+"""
+
+import difflib
+
+import msgspec
+
+from gputailor_agent.model.inventory import Workload
+from gputailor_agent.model.judgement import Evidence, Finding, Plan, Silence, SilenceKind, Verdict
+from gputailor_agent.model.profile import Window
+from gputailor_agent.reports import overview, units
+from gputailor_agent.reports.wording import say, sentence
+from gputailor_agent.rules import registry
+
+KIND_WORDS = {
+    SilenceKind.NOT_APPLICABLE: "not about such a workload",
+    SilenceKind.FINE: "looked, nothing to say",
+    SilenceKind.WATCHING: "watching",
+    SilenceKind.UNKNOWN: "unknown",
+    SilenceKind.OPTED_OUT: "opted out",
+}
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """A label and its text."""
+
+    label: str
+    text: str
+
+
+class Number(msgspec.Struct, frozen=True, kw_only=True):
+    """One number that was looked at, as text in each column."""
+
+    name: str
+    value: str
+    held_against: str
+    passed: str  # "yes", "no" or '' where it only informs
+    samples: str
+    coverage: str
+    window: str
+    formula: str
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """What one rule has to say about the workload."""
+
+    rule: str
+    title: str
+    standing: str  # "recommended", "alternative, not added up", or the kind of silence
+    text: str
+    facts: tuple[Fact, ...]
+    numbers: tuple[Number, ...]
+    thresholds: tuple[Fact, ...]
+    patch: str = ""
+    command: str = ""
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about one workload over one window."""
+
+    cluster: str
+    window: Window
+    verdict: Verdict
+    facts: tuple[Fact, ...]
+    sections: tuple[Section, ...]
+
+
+class UnknownWorkloadError(LookupError):
+    """No or several workloads answer to a name; ``suggestions`` are those that may be meant."""
+
+    def __init__(self, name: str, suggestions: list[str], *, several: bool = False) -> None:
+        self.name, self.suggestions, self.several = name, suggestions, several
+        start = f"{name!r} fits several workloads" if several else f"no workload {name!r}"
+        listed = "".join(f"\n  {suggestion}" for suggestion in suggestions)
+        hint = "; did you mean:" if suggestions and not several else (":" if several else "")
+        super().__init__(f"{start}{hint}{listed}")
+
+
+def find_verdict(plan: Plan, name: str) -> Verdict:
+    """The verdict of a workload by id, or by a beginning or part that only one id has.
+
+    Raises:
+        UnknownWorkloadError: no or several ids fit; it carries suggestions.
+    """
+    by_id = {verdict.workload.id: verdict for verdict in plan.verdicts}
+    if name in by_id:
+        return by_id[name]
+    wanted = name.casefold()
+    for fits in (
+        [key for key in by_id if key.casefold().startswith(wanted)],
+        [key for key, verdict in by_id.items() if wanted == verdict.workload.name.casefold()],
+        [key for key in by_id if wanted in key.casefold()],
+    ):
+        if len(fits) == 1:
+            return by_id[fits[0]]
+        if fits:
+            raise UnknownWorkloadError(name, sorted(fits)[:10], several=True)
+    raise UnknownWorkloadError(name, _similar(wanted, list(by_id)))
+
+
+def _similar(wanted: str, ids: list[str]) -> list[str]:
+    """Ids whose whole or any part looks like what was typed."""
+    parts = {part.casefold(): key for key in ids for part in (key, *key.split("/"))}
+    close = difflib.get_close_matches(wanted, list(parts), n=5, cutoff=0.5)
+    return list(dict.fromkeys(parts[part] for part in close))
+
+
+def explain(plan: Plan, verdict: Verdict) -> Explanation:
+    """The explanation of one workload of a plan."""
+    sections = []
+    if verdict.primary is not None:
+        sections.append(_found(verdict.primary, "recommended"))
+    sections += [_found(finding, "alternative, not added up") for finding in verdict.alternatives]
+    sections += [_silent(silence) for silence in verdict.silences]
+    return Explanation(
+        cluster=plan.cluster,
+        window=plan.window,
+        verdict=verdict,
+        facts=_facts(plan, verdict),
+        sections=tuple(sections),
+    )
+
+
+def _facts(plan: Plan, verdict: Verdict) -> tuple[Fact, ...]:
+    workload = verdict.workload
+    cost = units.money(verdict.cost)
+    if verdict.cost_why is not None:
+        cost += f" ({say(verdict.cost_why)})"
+    pairs = [
+        ("workload", workload.id),
+        ("state", overview.STATE_WORDS.get(verdict.state, verdict.state)),
+        ("window", overview.window_text(plan.window)),
+        ("asks for", _asks(workload)),
+        ("GPUs now", units.count(verdict.gpus_now)),
+        ("devices", ", ".join(verdict.device_models) or units.UNKNOWN),
+        ("GPU-hours in the window", units.count(verdict.gpu_hours)),
+        ("cost of the window", cost),
+        ("coverage", units.ratio(verdict.coverage)),
+        ("mean kernel activity", units.ratio(verdict.mean_kernel)),
+        ("mean SM activity", units.ratio(verdict.mean_sm)),
+        (
+            "memory peak",
+            f"{units.size(verdict.memory_peak_bytes)} of {units.size(verdict.memory_total_bytes)}",
+        ),
+        ("task", _with_evidence(workload.task_class.value, workload.task_evidence)),
+        ("framework", _with_evidence(workload.framework, workload.framework_evidence)),
+        (
+            "takes memory in advance",
+            _with_evidence(
+                "yes" if workload.preallocates else "no", workload.preallocates_evidence
+            ),
+        ),
+        ("sources", ", ".join(plan.sources) or units.UNKNOWN),
+    ]
+    return tuple(Fact(label=label, text=text) for label, text in pairs)
+
+
+def _asks(workload: Workload) -> str:
+    asked = [f"{units.count(ask.count)} x {ask.resource}" for ask in workload.gpu_requests]
+    return ", ".join(asked) or units.UNKNOWN
+
+
+def _with_evidence(value: str, evidence: str) -> str:
+    value = value or units.UNKNOWN
+    return f"{value} ({evidence})" if evidence else value
+
+
+def _found(finding: Finding, standing: str) -> Section:
+    saving = finding.saving
+    facts = [
+        ("saving", overview.saving_text(finding)),
+        ("saving in GPU-hours per month", units.count(saving.gpu_hours_per_month)),
+        ("saving by", saving.formula),
+        ("not quantified because", say(saving.why)),
+        ("slowdown", overview.slowdown_text(finding)),
+        ("severity", finding.severity.value),
+        ("confidence", finding.confidence.value),
+        ("change", f"{finding.change.kind} {finding.change.target}".strip()),
+        *(("risk", say(risk)) for risk in finding.risks),
+        *(("not chosen", say(other)) for other in finding.not_chosen),
+    ]
+    return Section(
+        rule=finding.rule,
+        title=_title(finding.rule),
+        standing=standing,
+        text=sentence(say(finding.message)),
+        facts=tuple(Fact(label=label, text=text) for label, text in facts if text),
+        numbers=_numbers(finding.evidence, finding.window),
+        thresholds=thresholds(finding.rule),
+        patch=finding.change.patch,
+        command=finding.change.command,
+    )
+
+
+def _silent(silence: Silence) -> Section:
+    facts = []
+    if silence.ready_at is not None:
+        facts.append(Fact(label="ready", text=units.utc(silence.ready_at)))
+    if silence.missing_signals:
+        facts.append(Fact(label="missing signals", text=", ".join(silence.missing_signals)))
+    return Section(
+        rule=silence.rule,
+        title=_title(silence.rule),
+        standing=KIND_WORDS[silence.kind],
+        text=sentence(say(silence.message)),
+        facts=tuple(facts),
+        numbers=_numbers(silence.evidence, None),
+        thresholds=thresholds(silence.rule),
+    )
+
+
+def _title(rule: str) -> str:
+    return next((known.title for known in registry() if known.id == rule), rule)
+
+
+def thresholds(rule: str) -> tuple[Fact, ...]:
+    """A rule's thresholds: name, default in its unit and what it means."""
+    known = next((known for known in registry() if known.id == rule), None)
+    if known is None:
+        return ()
+    return tuple(
+        Fact(
+            label=threshold.name,
+            text=f"{units.quantity(threshold.default, threshold.unit)}: {threshold.meaning}",
+        )
+        for threshold in known.thresholds
+    )
+
+
+def _numbers(evidence: tuple[Evidence, ...], window: Window | None) -> tuple[Number, ...]:
+    return tuple(_number(item, window) for item in evidence)
+
+
+def _number(item: Evidence, window: Window | None) -> Number:
+    span = item.window or window
+    held = (
+        f"{item.comparison} {units.quantity(item.threshold, item.unit)}" if item.comparison else ""
+    )
+    return Number(
+        name=item.name,
+        value=units.quantity(item.value, item.unit),
+        held_against=held,
+        passed="" if item.passed is None else ("yes" if item.passed else "no"),
+        samples="" if item.samples is None else units.count(item.samples),
+        coverage="" if item.coverage is None else units.ratio(item.coverage),
+        window=overview.window_text(span) if span else "",
+        formula=item.formula,
+    )

@@ -1,0 +1,67 @@
+"""The register of output formats: every module beside this one that has a ``FORMAT``.
+
+Adding a format is adding a file; the command line's ``--output`` and its help follow.
+"""
+
+import pkgutil
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+
+import msgspec
+
+from gputailor_agent.model.judgement import Plan
+from gputailor_agent.reports.explain import Explanation
+from gputailor_agent.reports.single_run import LogJudgement
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """How wide and how colourful a text may be; formats for machines ignore it."""
+
+    width: int = 120
+    color: bool = False
+
+
+class Format(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to write what the product has to say. Each function returns a whole text."""
+
+    name: str
+    summary: str
+    media_type: str
+    plan: Callable[[Plan, Look], str]
+    explanation: Callable[[Explanation, Look], str]
+    log: Callable[[tuple[LogJudgement, ...], Look], str]
+
+
+class UnknownFormatError(ValueError):
+    """A format name that no module registered."""
+
+
+@cache
+def formats() -> Mapping[str, Format]:
+    """All formats by name, in alphabetical order of their modules."""
+    package = import_module("gputailor_agent.reports")
+    found: dict[str, Format] = {}
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        candidate = getattr(import_module(module.name), "FORMAT", None)
+        if isinstance(candidate, Format):
+            found[candidate.name] = candidate
+    return MappingProxyType(found)
+
+
+def find(name: str) -> Format:
+    """The format of a name; ``UnknownFormatError`` lists those there are."""
+    try:
+        return formats()[name]
+    except KeyError:
+        known = ", ".join(formats())
+        raise UnknownFormatError(f"no output format {name!r}; there are: {known}") from None
+
+
+DEFAULT_LOOK = Look()
+
+
+def render(plan: Plan, name: str, look: Look = DEFAULT_LOOK) -> str:
+    """A plan as text in a format: ``table``, ``json``, ``markdown``, ``csv``."""
+    return find(name).plan(plan, look)

@@ -1,0 +1,256 @@
+"""What every report shows, as values: totals, lines worth acting on, one row per workload.
+
+Formats only lay these out. Means over the cluster are weighted by observed GPU time: what was not
+observed is left out of the mean and shown as a share of its own, never counted as zero.
+"""
+
+from typing import Final
+
+import msgspec
+
+from gputailor_agent.model.judgement import (
+    Confidence,
+    Finding,
+    Message,
+    Money,
+    Plan,
+    Severity,
+    Silence,
+    SilenceKind,
+    Verdict,
+)
+from gputailor_agent.model.profile import Window
+from gputailor_agent.reports import units
+from gputailor_agent.reports.wording import say, sentence
+
+STATES: Final = ("finding", "watching", "unknown", "ok")
+STATE_WORDS: Final = {
+    "finding": "to change",
+    "watching": "watching",
+    "unknown": "unknown",
+    "ok": "fine",
+}
+_SEVERITIES: Final = tuple(Severity)
+_REASON_ORDER: Final = (
+    SilenceKind.UNKNOWN,
+    SilenceKind.WATCHING,
+    SilenceKind.OPTED_OUT,
+    SilenceKind.FINE,
+    SilenceKind.NOT_APPLICABLE,
+)
+_STATE_KINDS: Final = {
+    "unknown": (SilenceKind.UNKNOWN,),
+    "watching": (SilenceKind.WATCHING,),
+    "ok": (SilenceKind.FINE, SilenceKind.OPTED_OUT, SilenceKind.NOT_APPLICABLE),
+}
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster in one line. None is unknown."""
+
+    gpus: float | None
+    allocated: float | None
+    free: float | None
+    unavailable: float | None
+    unknown: float | None
+    mean_kernel_of_observed: float | None
+    observed_share: float | None
+    window_cost: Money | None
+    unpriced_gpus: float | None
+    saving: Money | None
+    saving_gpu_hours_per_month: float
+    states: dict[str, int]
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One workload of a report, ready to lay out."""
+
+    verdict: Verdict
+    state: str
+    headline: str
+    saving: str
+    slowdown: str
+
+
+def totals(plan: Plan) -> Totals:
+    """Totals of a plan; capacity is None where no node is known."""
+    lines = plan.capacity
+    known = bool(lines)
+    mean, share = _use_of_observed(plan.verdicts)
+    return Totals(
+        gpus=sum(line.capacity for line in lines) if known else None,
+        allocated=sum(line.allocated for line in lines) if known else _allocated_now(plan),
+        free=sum(line.free for line in lines) if known else None,
+        unavailable=sum(line.unavailable for line in lines) if known else None,
+        unknown=sum(line.unknown for line in lines) if known else None,
+        mean_kernel_of_observed=mean,
+        observed_share=share,
+        window_cost=_window_cost(plan),
+        unpriced_gpus=plan.cost.unpriced_gpus if plan.cost else None,
+        saving=plan.saving_money_per_month,
+        saving_gpu_hours_per_month=plan.saving_gpu_hours_per_month,
+        states={
+            state: sum(1 for verdict in plan.verdicts if verdict.state == state) for state in STATES
+        },
+    )
+
+
+def _allocated_now(plan: Plan) -> float | None:
+    return sum(verdict.gpus_now for verdict in plan.verdicts) if plan.verdicts else None
+
+
+def _window_cost(plan: Plan) -> Money | None:
+    if plan.cost is not None:
+        return Money(amount=plan.cost.nodes, currency=plan.cost.currency)
+    priced = [verdict.cost for verdict in plan.verdicts if verdict.cost is not None]
+    if not priced or len({cost.currency for cost in priced}) > 1:
+        return None
+    return Money(amount=sum(cost.amount for cost in priced), currency=priced[0].currency)
+
+
+def _use_of_observed(verdicts: tuple[Verdict, ...]) -> tuple[float | None, float | None]:
+    allocated = sum(verdict.gpu_hours for verdict in verdicts)
+    observed = [
+        (verdict.gpu_hours * verdict.coverage, verdict.mean_kernel)
+        for verdict in verdicts
+        if verdict.coverage and verdict.mean_kernel is not None
+    ]
+    hours = sum(weight for weight, _ in observed)
+    if hours <= 0:
+        return None, (0.0 if allocated > 0 else None)
+    mean = sum(weight * value for weight, value in observed) / hours
+    return mean, (hours / allocated if allocated > 0 else None)
+
+
+def lines(plan: Plan) -> list[Line]:
+    """One line per workload: what saves most first, then watching, unknown, fine by cost."""
+    return [line_of(verdict) for verdict in sorted(plan.verdicts, key=_rank)]
+
+
+def to_do(plan: Plan) -> list[Line]:
+    """Lines that ask for a change, the largest saving first."""
+    return [line for line in lines(plan) if line.state == "finding"]
+
+
+def _rank(verdict: Verdict) -> tuple[float, ...]:
+    state = STATES.index(verdict.state) if verdict.state in STATES else len(STATES)
+    finding = verdict.primary
+    counted = finding is not None and finding.confidence is not Confidence.LOW
+    saving = finding.saving.money_per_month if finding else None
+    hours = finding.saving.gpu_hours_per_month if finding else None
+    return (
+        state,
+        0.0 if counted else 1.0,
+        -(saving.amount if saving else 0.0),
+        -(hours or 0.0),
+        -float(_SEVERITIES.index(finding.severity)) if finding else 0.0,
+        -(verdict.cost.amount if verdict.cost else 0.0),
+        -verdict.gpu_hours,
+    )
+
+
+def line_of(verdict: Verdict) -> Line:
+    """The line of one workload."""
+    finding = verdict.primary
+    return Line(
+        verdict=verdict,
+        state=verdict.state,
+        headline=sentence(say(finding.message)) if finding else reason(verdict),
+        saving=saving_text(finding) if finding else "",
+        slowdown=slowdown_text(finding) if finding else "",
+    )
+
+
+def leading_silence(verdict: Verdict) -> Silence | None:
+    """The silence that best tells why a workload without a finding is in its state."""
+    wanted = _STATE_KINDS.get(verdict.state, ())
+
+    def rank(silence: Silence) -> tuple[bool, int]:
+        return silence.kind not in wanted, _REASON_ORDER.index(silence.kind)
+
+    if not verdict.silences:
+        return None
+    best = min(map(rank, verdict.silences))
+    fitting = [silence for silence in verdict.silences if rank(silence) == best]
+    # of several rules that found nothing, the later one in the registry looked deeper
+    return fitting[-1] if verdict.state == "ok" else fitting[0]
+
+
+def reason(verdict: Verdict) -> str:
+    """Why nothing is asked of a workload, in a sentence."""
+    silence = leading_silence(verdict)
+    if silence is None:
+        return say(Message(key="report.ok"))
+    text = say(silence.message)
+    if silence.ready_at is not None:
+        text = f"{text} (ready {units.utc(silence.ready_at)})"
+    return sentence(text)
+
+
+def saving_text(finding: Finding) -> str:
+    """The saving per month in money, else GPU-hours, else that it is not quantified."""
+    saving = finding.saving
+    if saving.money_per_month is not None:
+        return units.money(saving.money_per_month, per="month")
+    if saving.gpu_hours_per_month is not None:
+        return f"{units.count(round(saving.gpu_hours_per_month))} GPU-hours/month"
+    return say(Message(key="report.no_saving"))
+
+
+def slowdown_text(finding: Finding) -> str:
+    """The slowdown interval of a change; '' where none applies."""
+    if finding.slowdown is None:
+        return ""
+    low, high = units.factor(finding.slowdown.low), units.factor(finding.slowdown.high)
+    return low if low == high else f"{low} to {high}"
+
+
+def window_text(window: Window) -> str:
+    """A window with both ends and its length."""
+    return (
+        f"{units.utc(window.start)} to {units.utc(window.end)} ({units.duration(window.seconds)})"
+    )
+
+
+def broken_checks(plan: Plan) -> list[str]:
+    """Conservation checks that do not hold, with both sides."""
+    return [
+        f"{check.name}: {units.count(check.left)} is not {units.count(check.right)}"
+        for check in plan.checks
+        if not check.holds
+    ]
+
+
+def totals_text(summary: Totals) -> list[tuple[str, str]]:
+    """Totals as (label, text) pairs, in reading order."""
+    allocated = units.count(summary.allocated)
+    if summary.gpus and summary.allocated is not None:
+        allocated += f" ({units.ratio(summary.allocated / summary.gpus)})"
+    observed = units.ratio(summary.mean_kernel_of_observed)
+    if summary.observed_share is not None:
+        observed += f" (observed {units.ratio(summary.observed_share)} of the allocated GPU time)"
+    saving = units.money(summary.saving, per="month")
+    if summary.saving_gpu_hours_per_month:
+        saving += f" ({units.count(round(summary.saving_gpu_hours_per_month))} GPU-hours)"
+    pairs = [
+        ("GPUs", units.count(summary.gpus)),
+        ("allocated now", allocated),
+        ("mean kernel activity", observed),
+        ("cost of the window", units.money(summary.window_cost)),
+        ("can be saved", saving),
+    ]
+    rest = [
+        (name, value)
+        for name, value in (
+            ("free", summary.free),
+            ("unavailable", summary.unavailable),
+            ("whereabouts unknown", summary.unknown),
+            ("without a known price", summary.unpriced_gpus),
+        )
+        if value
+    ]
+    if rest:
+        pairs.insert(
+            2, ("other GPUs", ", ".join(f"{units.count(value)} {name}" for name, value in rest))
+        )
+    return pairs

@@ -1,0 +1,152 @@
+"""From message keys to English sentences.
+
+Rules, planner and reports hand over a ``Message``: a key and parameters. The templates live where
+the message is born (each rule's ``messages``; tables ``MESSAGES`` of ``_PARTS``); they are joined
+here and filled. A second language needs one function ``translate`` from template to template
+(gettext's shape) and nothing else.
+
+Templates are ``str.format`` templates. A parameter that is ``None`` reads ``unknown`` whatever its
+format; besides Python's own formats a template may name a unit, e.g. ``{peak:bytes}``,
+``{mean:ratio}``, ``{idle:seconds}``, ``{since:time}``, ``{price:usd_per_hour}``.
+"""
+
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from string import Formatter
+from types import MappingProxyType, ModuleType
+from typing import Any, Final
+
+from gputailor_agent.model.judgement import Message
+from gputailor_agent.reports import units
+from gputailor_agent.rules import registry
+
+#: The reports' own sentences.
+MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "report.no_workloads": "No workload held a GPU inside the window.",
+        "report.nothing_to_do": "Nothing to change was found with money on it.",
+        "report.no_saving": "not quantified",
+        "report.ok": "fits",
+        "log.no_samples": "The log holds no sample that could be read.",
+        "log.idle": "GPU {gpu} ran no kernel in any of {samples} samples over {observed:seconds}: "
+        "the run did not need it.",
+        "log.idle_loaded": "GPU {gpu} ran no kernel in any of {samples} samples over "
+        "{observed:seconds}, while {peak:bytes} of its memory were held: something was loaded and "
+        "waited. If that is how it always is, release it.",
+        "log.idle_short": "GPU {gpu} ran no kernel in any of {samples} samples, but "
+        "{observed:seconds} are too short to call it idle ({needed:seconds} are needed); up to "
+        "{peak:bytes} of its memory were held.",
+        "log.nothing_loaded": "GPU {gpu}: at most {peak:bytes} of memory were used, less than any "
+        "program that computes on it takes: nothing was loaded while this was recorded, so it does "
+        "not tell what a run needs.",
+        "log.no_memory": "GPU {gpu}: the log does not tell the memory used, so no card can be "
+        "chosen.",
+        "log.nothing_fits": "GPU {gpu} needs {need:bytes}: no card with a known price holds that.",
+        "log.already_cheapest": "GPU {gpu} needs {need:bytes} (peak {peak:bytes} x 1.15): no "
+        "cheaper card than {now} holds that.",
+        "log.would_do": "GPU {gpu} needs {need:bytes} (peak {peak:bytes} x 1.15): {device} would "
+        "hold it at {price:usd_per_hour}; what {now} costs is not known.",
+        "log.cheaper": "GPU {gpu} needs {need:bytes} (peak {peak:bytes} x 1.15): {device} holds it "
+        "at {price:usd_per_hour} instead of {price_now:usd_per_hour} for {now}, at most "
+        "{slowdown:factor} the run time.",
+        "log.try_cheaper": "GPU {gpu} needs {need:bytes} (peak {peak:bytes} x 1.15): {device} "
+        "holds it at {price:usd_per_hour} instead of {price_now:usd_per_hour} for {now}; how "
+        "much slower it is cannot be bounded, try one run.",
+        "log.activity_unknown": "The log does not tell whether its GPUs ({count}) were used.",
+        "log.all_idle": "No kernel ran on any GPU ({count}) while this was recorded.",
+        "log.one_used": "The GPU was busy {mean:ratio} of the time on average.",
+        "log.some_idle": "{idle} of {count} GPUs never ran a kernel while this was recorded "
+        "({names}): {needed} would have been enough.",
+        "log.all_used": "All {count} GPUs were used, busy {mean:ratio} of the time on average.",
+        "log.unknown_kernel": "GPU use: there is no utilisation column; log utilization.gpu.",
+        "log.unknown_memory": "Memory: there is no memory.used column; log memory.used.",
+        "log.memory_sampled": "The true memory peak: this is the highest of samples taken every "
+        "{interval:seconds}; a peak between two samples is missed.",
+        "log.unknown_energy": "Energy: there is no power column; log power.draw.",
+        "log.unknown_model": "The GPU's model: the log does not name it; say it with --gpu.",
+        "log.model_not_in_catalogue": "What {model} can do and costs: it is not in the catalogue; "
+        "give a price with --prices, or name a similar card with --gpu.",
+        "log.no_price": "What {device} costs: no list price is known; give one with --prices.",
+        "log.bursts": "Bursts shorter than {interval:seconds}: utilisation is a mean over at most "
+        "one second before each sample.",
+        "log.unknown_activity": "How full the GPU was while it ran kernels ({signals}): nvidia-smi "
+        "does not tell, so sharing, MIG slices and mixed precision cannot be judged; the exporter "
+        "measures it where the driver can.",
+        "log.unknown_owner": "Which pod or person used the GPU: {path} names devices only; join it "
+        "to a manifest with gputailor report --archive LOG --inventory MANIFEST --for "
+        "NAMESPACE/NAME.",
+    }
+)
+
+#: Parts below the reports whose modules may keep a table ``MESSAGES`` of their own.
+_PARTS: Final = ("gputailor_agent.rules", "gputailor_agent.planner", "gputailor_agent.assessment")
+
+Translate = Callable[[str], str]
+
+
+class MissingMessageError(KeyError):
+    """A message key that no table knows: a fault of ours, an error in tests."""
+
+
+class _Template(Formatter):
+    """``str.format`` that writes ``None`` as unknown and knows our units as formats."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if value is None:
+            return units.UNKNOWN
+        if format_spec in units.UNITS or "_per_" in format_spec:
+            return units.quantity(value, format_spec)
+        return str(super().format_field(value, format_spec))
+
+
+@cache
+def messages() -> Mapping[str, str]:
+    """All templates by key; a key defined twice with different words is an error."""
+    table: dict[str, str] = {}
+    sources = [rule.messages for rule in registry()]
+    sources += [getattr(module, "MESSAGES", {}) for name in _PARTS for module in _modules(name)]
+    for source in (*sources, MESSAGES):
+        for key, template in source.items():
+            if table.setdefault(key, template) != template:
+                raise ValueError(f"message key {key!r} has two different templates")
+    return MappingProxyType(table)
+
+
+def _modules(name: str) -> Iterator[ModuleType]:
+    """A module, and those of its package."""
+    part = import_module(name)
+    yield part
+    for found in pkgutil.iter_modules(getattr(part, "__path__", []), f"{name}."):
+        yield import_module(found.name)
+
+
+def say(message: Message | None, *, translate: Translate = str, strict: bool = False) -> str:
+    """One sentence for a message; '' for None.
+
+    An unknown key or parameter never hides what was said: the key and its parameters are written
+    out plainly instead. With ``strict`` it raises ``MissingMessageError``.
+    """
+    if message is None:
+        return ""
+    template = messages().get(message.key)
+    if template is not None:
+        try:
+            return _Template().vformat(translate(template), (), message.params)
+        except (KeyError, ValueError, TypeError) as error:
+            if strict:
+                raise MissingMessageError(f"{message.key}: {error!r}") from error
+    elif strict:
+        raise MissingMessageError(message.key)
+    params = ", ".join(f"{name}={value}" for name, value in sorted(message.params.items()))
+    return f"{message.key} ({params})" if params else message.key
+
+
+def sentence(text: str) -> str:
+    """Text that can stand among sentences: a capital first, an end mark last."""
+    stripped = text.strip()
+    if not stripped:
+        return ""
+    ended = stripped if stripped[-1] in ".!?" else f"{stripped}."
+    return ended[0].upper() + ended[1:]

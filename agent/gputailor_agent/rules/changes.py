@@ -1,0 +1,180 @@
+"""Patches and commands a person can apply, by the kind of the root owner.
+
+A patch is a YAML strategic-merge patch. Kinds outside Kubernetes' own (PyTorchJob, RayJob, …) know
+no strategic merge, and a Job's template never changes: for these the patch shows what to write into
+the manifest, and the change says that the object has to be made again.
+"""
+
+from typing import Any, Final
+
+import yaml
+
+from gputailor_agent.model.inventory import Workload
+from gputailor_agent.model.judgement import Change, Scalar
+from gputailor_agent.model.profile import Profile
+from gputailor_agent.rules.base import Context
+
+_TEMPLATE: Final = ("spec", "template")
+_TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    "PyTorchJob": ("spec", "pytorchReplicaSpecs", "Worker", "template"),
+    "TFJob": ("spec", "tfReplicaSpecs", "Worker", "template"),
+    "MPIJob": ("spec", "mpiReplicaSpecs", "Worker", "template"),
+    "XGBoostJob": ("spec", "xgbReplicaSpecs", "Worker", "template"),
+    "PaddleJob": ("spec", "paddleReplicaSpecs", "Worker", "template"),
+    "Pod": (),
+}
+_PATCHABLE: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "CronJob"})
+_SCALABLE: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"})
+_KUBEFLOW: Final = frozenset({"PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob"})
+#: What the NVIDIA device plugin calls a card's model, and AMD's node labeller.
+_PRODUCT_LABEL: Final = {"nvidia": "nvidia.com/gpu.product", "amd": "amd.com/gpu.product-name"}
+
+
+def _yaml(document: dict[str, Any]) -> str:
+    return yaml.safe_dump(document, sort_keys=False, default_flow_style=False) if document else ""
+
+
+def _nested(path: tuple[str, ...], inner: dict[str, Any]) -> dict[str, Any]:
+    for name in reversed(path):
+        inner = {name: inner}
+    return inner
+
+
+def target_of(workload: Workload) -> str:
+    """Kind, namespace and name, as people write them."""
+    return f"{workload.kind} {workload.namespace}/{workload.name}"
+
+
+def _live_jobs(profile: Profile, context: Context) -> list[str]:
+    """Names of the Jobs behind the pods that hold devices now."""
+    names: set[str] = set()
+    for use in context.holdings.live_uses(profile.gpus, profile.window):
+        pod = context.holdings.find(use.namespace, use.pod, use.pod_uid)
+        if pod is not None:
+            names.update(owner.name for owner in pod.owners if owner.kind == "Job")
+    return sorted(names)
+
+
+def _live_pods(profile: Profile, context: Context) -> list[str]:
+    uses = context.holdings.live_uses(profile.gpus, profile.window)
+    return sorted({use.pod for use in uses if use.pod})
+
+
+def release(profile: Profile, context: Context) -> Change:
+    """Give all devices back: scale to 0, suspend, or delete what cannot be scaled."""
+    workload = profile.workload
+    kubectl = f"kubectl -n {workload.namespace}"
+    patch: dict[str, Any] = {}
+    command = ""
+    if workload.kind in _SCALABLE:
+        patch = {"spec": {"replicas": 0}}
+        command = f"{kubectl} scale {workload.kind.lower()}/{workload.name} --replicas=0"
+    elif workload.kind in {"Job", "CronJob"}:
+        patch = {"spec": {"suspend": True}}
+        jobs = _live_jobs(profile, context) or ([workload.name] if workload.kind == "Job" else [])
+        if jobs:
+            command = f"{kubectl} delete {' '.join(f'job/{name}' for name in jobs)}"
+        else:
+            command = (
+                f'{kubectl} patch cronjob/{workload.name} -p \'{{"spec":{{"suspend":true}}}}\''
+            )
+    elif workload.kind in _KUBEFLOW:
+        patch = {"spec": {"runPolicy": {"suspend": True}}}
+        command = f"{kubectl} delete {workload.kind.lower()}/{workload.name}"
+    elif workload.kind == "Notebook":
+        patch = {"metadata": {"annotations": {"kubeflow-resource-stopped": "gputailor"}}}
+        command = f"{kubectl} annotate notebook/{workload.name} kubeflow-resource-stopped=gputailor"
+    elif workload.kind == "Pod":
+        pods = _live_pods(profile, context) or [workload.name]
+        command = f"{kubectl} delete {' '.join(f'pod/{name}' for name in pods)}"
+    elif workload.kind != "DaemonSet":
+        command = f"{kubectl} delete {workload.kind.lower()}/{workload.name}"
+    return Change(kind="release", target=target_of(workload), patch=_yaml(patch), command=command)
+
+
+def set_replicas(profile: Profile, replicas: int) -> Change:
+    """Run fewer pods of the same kind."""
+    workload = profile.workload
+    command = ""
+    if workload.kind in _SCALABLE:
+        command = (
+            f"kubectl -n {workload.namespace} scale "
+            f"{workload.kind.lower()}/{workload.name} --replicas={replicas}"
+        )
+    return Change(
+        kind="set_replicas",
+        target=target_of(workload),
+        patch=_yaml({"spec": {"replicas": replicas}}) if workload.kind in _SCALABLE else "",
+        command=command,
+        params={"replicas": replicas, "replicas_now": profile.pods_now},
+    )
+
+
+def _template_change(
+    workload: Workload, kind: str, pod_spec: dict[str, Any], params: dict[str, Scalar]
+) -> Change:
+    path = _TEMPLATES.get(workload.kind, _TEMPLATE)
+    patch = _yaml(_nested((*path, "spec"), pod_spec))
+    in_place = workload.kind in _PATCHABLE
+    kubectl = f"kubectl -n {workload.namespace}"
+    if in_place:
+        command = f"{kubectl} patch {workload.kind.lower()}/{workload.name} --patch-file PATCH.yaml"
+    else:
+        command = f"{kubectl} replace --force -f MANIFEST.yaml"
+    return Change(
+        kind=kind,
+        target=target_of(workload),
+        patch=patch,
+        command=command,
+        params={**params, "recreate": not in_place},
+    )
+
+
+def resource_of(workload: Workload) -> str:
+    """Return the extended resource the workload asks for; NVIDIA's where it is not known."""
+    for request in workload.gpu_requests:
+        if request.kind != "other":
+            return request.resource
+    return "nvidia.com/gpu"
+
+
+def set_gpus(profile: Profile, gpus: int) -> Change:
+    """Ask for fewer GPUs per pod."""
+    workload = profile.workload
+    amounts = {resource_of(workload): gpus}
+    pod_spec = {
+        "containers": [
+            {
+                "name": workload.container,
+                "resources": {"limits": amounts, "requests": dict(amounts)},
+            }
+        ]
+    }
+    params: dict[str, Scalar] = {"gpus": gpus, "gpus_now": profile.gpus_per_pod}
+    return _template_change(workload, "set_gpus", pod_spec, params)
+
+
+def set_gpu_type(profile: Profile, model: str, product: str, vendor: str, mig: str) -> Change:
+    """Ask for another card (by ``product``, the node label's value) or for a MIG slice."""
+    workload = profile.workload
+    pod_spec: dict[str, Any] = {}
+    label = _PRODUCT_LABEL.get(vendor.lower())
+    if product and label and not mig:
+        pod_spec["nodeSelector"] = {label: product}
+    if mig:
+        count = max(1, round(profile.gpus_per_pod))
+        amounts: dict[str, int | None] = {
+            resource_of(workload): None,
+            f"nvidia.com/mig-{mig}": count,
+        }
+        pod_spec["containers"] = [
+            {
+                "name": workload.container,
+                "resources": {"limits": amounts, "requests": dict(amounts)},
+            }
+        ]
+    params: dict[str, Scalar] = {"model": model, "mig_profile": mig}
+    if not pod_spec:
+        return Change(kind="set_gpu_type", target=target_of(workload), params=params)
+    return _template_change(workload, "set_gpu_type", pod_spec, params)

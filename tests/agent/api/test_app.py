@@ -1,0 +1,175 @@
+"""Pages and API over HTTP: the latest plan, safely escaped, and health."""
+
+import json
+import re
+from html.parser import HTMLParser
+from urllib.parse import quote
+
+import jsonschema
+import pytest
+from fastapi.testclient import TestClient
+from prometheus_client import CollectorRegistry, Gauge
+
+from gputailor_agent.api.app import create_app
+from gputailor_agent.model.judgement import Plan
+from gputailor_agent.reports import json_report
+from tests.agent.reports.plans import FEWER, IDLE, UNSEEN, sample_plan, verdict
+
+
+class State:
+    """A running agent's state, as the pages see it."""
+
+    def __init__(self, plan: Plan | None) -> None:
+        self.plan = plan
+        self.registry = CollectorRegistry()
+        Gauge("gputailor_agent_test", "A gauge.", registry=self.registry).set(1)
+
+    def latest_plan(self) -> Plan | None:
+        return self.plan
+
+    def not_ready(self) -> str:
+        return "" if self.plan else "no plan yet"
+
+
+@pytest.fixture
+def client() -> TestClient:
+    return TestClient(create_app(State(sample_plan())))
+
+
+@pytest.fixture
+def empty() -> TestClient:
+    return TestClient(create_app(State(None)))
+
+
+class Outline(HTMLParser):
+    """Tags and addresses of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attributes]
+        self.addresses += [value for name, value in attributes if name in {"href", "src"}]
+
+
+def test_the_page_shows_money_states_and_unknown(client):
+    answer = client.get("/")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "USD 2,500/month" in answer.text
+    assert "2 to change, 1 watching, 1 unknown, 1 fine" in answer.text
+    assert '<span class="unknown">unknown</span>' in answer.text
+    assert "node-3: no page since" in answer.text
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_runs_no_script(client):
+    answer = client.get("/")
+    outline = Outline(answer.text)
+    assert all(address.startswith("/") for address in outline.addresses)
+    assert not {"script", "img", "link", "iframe"} & set(outline.tags)
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "url(" not in answer.text
+
+
+def test_the_page_can_be_read_by_everyone(client):
+    page = client.get("/").text
+    outline = Outline(page)
+    assert '<html lang="en">' in page
+    assert outline.tags.count("h1") == 1
+    assert outline.tags.count("main") == 1
+    scopes = {value for tag, name, value in outline.attributes if tag == "th" and name == "scope"}
+    assert scopes == {"col", "row"}
+    assert "prefers-color-scheme: dark" in page
+    assert 'name="viewport"' in page
+
+
+def test_every_workload_of_the_page_leads_to_its_explanation(client):
+    page = client.get("/").text
+    links = set(re.findall(r'href="(/workloads/[^"]+)"', page))
+    assert len(links) == 5
+    for link in links:
+        assert client.get(link).status_code == 200
+
+
+def test_an_explanation_shows_the_numbers_that_decided(client):
+    page = client.get(f"/workloads/{quote(IDLE)}").text
+    for shown in ("kernel mean", "active / observed", "99.5 %", "replicas: 0", "All workloads"):
+        assert shown in page
+
+
+def test_a_workload_split_by_shape_has_a_page():
+    identity = "team-a/Job/x/main#1"
+    client = TestClient(create_app(State(sample_plan(verdicts=(verdict(identity, "ok"),)))))
+    link = re.search(r'href="(/workloads/[^"]+)"', client.get("/").text)
+    assert link
+    assert "%23" in link[1]
+    assert identity in client.get(link[1]).text
+
+
+def test_names_from_the_cluster_are_escaped():
+    hostile = "<script>alert(1)<!/Deployment/x/main"
+    plan = sample_plan(verdicts=(verdict(hostile, "ok"),), problems=("<img src=x>",))
+    page = TestClient(create_app(State(plan))).get("/").text
+    assert "<script>" not in page
+    assert "<img" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_an_unknown_workload_is_not_found_and_gets_suggestions(client):
+    page = client.get("/workloads/trian")
+    assert page.status_code == 404
+    assert FEWER in page.text
+    api = client.get("/api/v1/workloads/trian")
+    assert api.status_code == 404
+    assert FEWER in api.json()["error"]
+
+
+def test_the_api_gives_the_report_as_the_command_line_does(client):
+    answer = client.get("/api/v1/report")
+    assert answer.headers["content-type"] == "application/json"
+    jsonschema.validate(answer.json(), json.loads(json_report.schema()))
+    assert answer.text == json_report.encode(json_report.plan_document(sample_plan()))
+
+
+def test_the_api_lists_workloads_and_keeps_unknown_null(client):
+    listed = client.get("/api/v1/workloads").json()["workloads"]
+    assert [one["id"] for one in listed][:2] == [IDLE, FEWER]
+    one = client.get(f"/api/v1/workloads/{quote(UNSEEN)}").json()
+    assert one["explanation"]["verdict"]["mean_kernel"] is None
+
+
+def test_every_api_path_is_described(client):
+    described = client.get("/api/v1/openapi.json").json()
+    assert set(described["paths"]) == {
+        "/api/v1/report",
+        "/api/v1/workloads",
+        "/api/v1/workloads/{workload_id}",
+        "/healthz",
+        "/readyz",
+    }
+
+
+@pytest.mark.parametrize("path", ["/", "/api/v1/report", "/api/v1/workloads", "/workloads/x"])
+def test_before_the_first_plan_nothing_is_made_up(empty, path):
+    answer = empty.get(path)
+    assert answer.status_code == 503
+    assert "No report yet" in answer.text
+
+
+def test_health_is_about_the_process_and_readiness_about_the_report(client, empty):
+    assert client.get("/healthz").status_code == 200
+    assert empty.get("/healthz").status_code == 200
+    assert client.get("/readyz").status_code == 200
+    assert empty.get("/readyz").status_code == 503
+    assert "no plan yet" in empty.get("/readyz").text
+
+
+def test_metrics_are_served_with_the_type_prometheus_3_wants(client):
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    assert "gputailor_agent_test 1.0" in answer.text

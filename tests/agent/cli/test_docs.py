@@ -1,0 +1,23 @@
+"""docs/cli.md is what the application says of itself."""
+
+from pathlib import Path
+
+from gputailor_agent.cli import docs
+from gputailor_agent.cli.settings import AgentSettings
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "cli.md"
+
+
+def test_the_page_is_up_to_date():
+    assert PAGE.read_text(encoding="utf-8") == docs.text(), (
+        "regenerate: python -m gputailor_agent.cli.docs > docs/cli.md"
+    )
+
+
+def test_every_setting_and_command_is_described():
+    page = docs.text()
+    for name in AgentSettings.model_fields:
+        assert f"`GPUTAILOR_{name.upper()}`" in page
+    for command in ("demo", "serve", "report", "analyse", "explain", "doctor"):
+        assert f"## gputailor {command}" in page
+    assert "`--fail-on-saving`" in page

@@ -1,0 +1,82 @@
+"""Pages over a real socket, and an agent process that stops when told."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+
+from gputailor_agent.cli.errors import CommandError
+from gputailor_agent.cli.hosting import serving, stopping
+from tests.agent.reports.plans import sample_plan
+
+
+class State:
+    registry = CollectorRegistry()
+
+    def latest_plan(self):
+        return sample_plan()
+
+    def not_ready(self):
+        return ""
+
+
+def test_pages_are_served_on_a_free_port_and_gone_afterwards():
+    with serving(State(), "127.0.0.1:0") as url:
+        assert "USD 2,500/month" in httpx.get(url, trust_env=False).text
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url, trust_env=False)
+
+
+def test_an_address_in_use_is_told_with_what_to_do():
+    with serving(State(), "127.0.0.1:0") as url:
+        address = url.removeprefix("http://")
+        with pytest.raises(CommandError, match="choose another address"), serving(State(), address):
+            pytest.fail("two servers on one address")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_block_and_handlers_are_put_back(number):
+    before = signal.getsignal(number)
+    reached = []
+    with stopping() as asked:
+        os.kill(os.getpid(), number)
+        asked.wait(5)
+        reached.append("after")
+    assert reached == []
+    assert asked.is_set()
+    assert signal.getsignal(number) is before
+
+
+def test_serve_runs_and_ends_cleanly_on_sigterm(tmp_path):
+    command = [sys.executable, "-m", "gputailor_agent.cli.entry", "serve"]
+    options = ["--target", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--store", "agent.db"]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUTAILOR_")}
+    process = subprocess.Popen(
+        command + options, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
+    )
+    try:
+        url = None
+        while url is None:
+            line = process.stderr.readline()
+            assert line, "the agent ended before it listened"
+            found = re.search(r"gputailor: (http://\S+)", line)
+            url = found and found[1]
+        assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
+        deadline = time.monotonic() + 20
+        while httpx.get(f"{url}/readyz", trust_env=False).status_code != 200:
+            assert time.monotonic() < deadline, "no first plan"
+            time.sleep(0.1)
+        assert "No workload held a GPU" in httpx.get(url, trust_env=False).text
+    finally:
+        process.terminate()
+        _, rest = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "gputailor: stopped" in rest
+    assert "Traceback" not in rest
+    assert (tmp_path / "agent.db").exists()

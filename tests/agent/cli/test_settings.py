@@ -1,0 +1,92 @@
+"""Settings of the agent: flags over environment over file over defaults."""
+
+from pathlib import Path
+
+import pytest
+
+from gputailor_agent.cli.errors import UsageError
+from gputailor_agent.cli.settings import AgentSettings, exporter_url, load_settings, split_listen
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch):
+    for name in AgentSettings.model_fields:
+        monkeypatch.delenv(f"GPUTAILOR_{name.upper()}", raising=False)
+
+
+def config(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "agent.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_defaults_listen_on_this_machine_only():
+    settings = load_settings({}, None)
+    assert settings.listen.startswith("127.0.0.1:")
+    assert settings.store.startswith("sqlite:///")
+
+
+def test_flags_win_over_environment_over_file(tmp_path, monkeypatch):
+    path = config(tmp_path, "cluster: file\nscrape_seconds: 10\nwindow_days: 7\n")
+    monkeypatch.setenv("GPUTAILOR_CLUSTER", "environment")
+    monkeypatch.setenv("GPUTAILOR_SCRAPE_SECONDS", "20")
+    settings = load_settings({"cluster": "flag", "listen": None, "targets": []}, path)
+    assert (settings.cluster, settings.scrape_seconds, settings.window_days) == ("flag", 20, 7)
+
+
+def test_one_load_leaves_nothing_behind_for_the_next(tmp_path):
+    load_settings({}, config(tmp_path, "cluster: file\n"))
+    assert load_settings({}, None).cluster == "default"
+
+
+@pytest.mark.parametrize("given", ["a:1, http://b:2/metrics", ["a:1", "http://b:2/metrics"]])
+def test_targets_may_be_a_list_or_one_text_with_commas(given):
+    settings = load_settings({"targets": given}, None)
+    assert settings.targets == ("http://a:1/metrics", "http://b:2/metrics")
+
+
+def test_targets_come_from_the_environment_with_commas(monkeypatch):
+    monkeypatch.setenv("GPUTAILOR_TARGETS", "a:1,b:2")
+    assert load_settings({}, None).targets == ("http://a:1/metrics", "http://b:2/metrics")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("clutser: x\n", "clutser"),
+        ("scrape_seconds: soon\n", "scrape_seconds"),
+        ("scrape_seconds: 0\n", "scrape_seconds"),
+        ("listen: nowhere\n", "expected HOST:PORT"),
+        ("targets: 'ftp://x'\n", "expected a URL"),
+        ("- a\n- b\n", "expected a mapping"),
+        ("a: [\n", "not YAML"),
+    ],
+)
+def test_a_wrong_file_is_told_with_the_settings_name(tmp_path, text, told):
+    with pytest.raises(UsageError, match=told):
+        load_settings({}, config(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot read .*none\.yaml"):
+        load_settings({}, tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("target", "url"),
+    [
+        ("node-1:9836", "http://node-1:9836/metrics"),
+        ("http://node-1:9836/", "http://node-1:9836/metrics"),
+        ("https://[::1]:9836/x/metrics", "https://[::1]:9836/x/metrics"),
+    ],
+)
+def test_a_target_becomes_the_address_of_its_metrics(target, url):
+    assert exporter_url(target) == url
+
+
+def test_addresses_are_split():
+    assert split_listen("127.0.0.1:8080") == ("127.0.0.1", 8080)
+    assert split_listen(":80") == ("0.0.0.0", 80)
+    assert split_listen("[::1]:80") == ("::1", 80)
+    with pytest.raises(ValueError, match="HOST:PORT"):
+        split_listen("127.0.0.1:99999")

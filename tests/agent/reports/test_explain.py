@@ -1,0 +1,81 @@
+"""Every finding and silence with its numbers; workloads found by what people type."""
+
+import pytest
+
+from gputailor_agent.model.judgement import SilenceKind
+from gputailor_agent.reports.explain import UnknownWorkloadError, explain, find_verdict
+from gputailor_agent.reports.formats import Look, find
+from gputailor_agent.rules import registry
+from tests.agent.reports.plans import FEWER, IDLE, UNSEEN, sample_plan, silence, verdict
+
+
+def test_a_workload_is_found_by_its_id():
+    assert find_verdict(sample_plan(), IDLE).workload.id == IDLE
+
+
+@pytest.mark.parametrize("typed", ["team-a", "TEAM-A/deployment/old", "old", "deployment/old"])
+def test_a_workload_is_found_by_a_part_only_it_has(typed):
+    assert find_verdict(sample_plan(), typed).workload.id == IDLE
+
+
+def test_several_fits_are_listed_instead_of_guessed():
+    with pytest.raises(UnknownWorkloadError, match="fits several") as caught:
+        find_verdict(sample_plan(), "team-b")
+    assert FEWER in caught.value.suggestions
+
+
+def test_a_typing_mistake_gets_suggestions():
+    with pytest.raises(UnknownWorkloadError, match="did you mean") as caught:
+        find_verdict(sample_plan(), "trian")
+    assert caught.value.suggestions == [FEWER]
+
+
+def test_a_name_like_no_other_gets_none():
+    with pytest.raises(UnknownWorkloadError) as caught:
+        find_verdict(sample_plan(), "zzzzzzzzzzzz")
+    assert caught.value.suggestions == []
+
+
+@pytest.mark.parametrize("name", ["table", "markdown"])
+def test_a_finding_shows_numbers_window_samples_coverage_threshold_and_formula(name):
+    plan = sample_plan()
+    text = find(name).explanation(explain(plan, find_verdict(plan, IDLE)), Look(width=220))
+    text = text.replace("\\", "")
+    for shown in (
+        "kernel mean",
+        "<= 2.0 %",
+        "336",
+        "99.5 %",
+        "active / observed",
+        "2025-11-17 00:00 UTC to 2025-12-01 00:00 UTC (14 d)",
+        "GPU-hours per month x price",
+        "replicas: 0",
+    ):
+        assert shown in text
+
+
+def test_alternatives_are_shown_and_said_not_to_add_up():
+    plan = sample_plan()
+    explanation = explain(plan, find_verdict(plan, IDLE))
+    standings = [section.standing for section in explanation.sections]
+    assert standings == ["recommended", "alternative, not added up"]
+
+
+def test_a_silence_shows_what_was_missing():
+    plan = sample_plan()
+    sections = explain(plan, find_verdict(plan, UNSEEN)).sections
+    told = {section.rule: section for section in sections}
+    assert told["idle"].standing == "unknown"
+    assert [fact.text for fact in told["idle"].facts] == ["kernel"]
+
+
+@pytest.mark.parametrize("rule", [rule.id for rule in registry()])
+def test_the_thresholds_of_every_rule_are_explained(rule):
+    quiet = verdict(IDLE, "ok", silences=(silence(IDLE, rule, SilenceKind.FINE),))
+    plan = sample_plan(verdicts=(quiet,))
+    section = explain(plan, quiet).sections[0]
+    declared = next(one for one in registry() if one.id == rule)
+    assert [fact.label for fact in section.thresholds] == [
+        threshold.name for threshold in declared.thresholds
+    ]
+    assert all(": " in fact.text for fact in section.thresholds)

@@ -1,0 +1,177 @@
+"""The judgement of one recorded log: what it used, what would do, what cannot be known."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputailor_agent.catalog import load_catalogue
+from gputailor_agent.reports.cards import NO_GUESS, Guess, slowdown_at_most
+from gputailor_agent.reports.formats import Look, find
+from gputailor_agent.reports.single_run import LogJudgement, judge, quantile
+from gputailor_agent.reports.wording import say
+from gputailor_agent.sources.logs import read_log
+
+CATALOGUE = load_catalogue()
+HEAD = (
+    "timestamp, index, name, utilization.gpu [%], memory.used [MiB], memory.total [MiB], "
+    "power.draw [W]\n"
+)
+
+
+def log(tmp_path: Path, rows: str, head: str = HEAD) -> Path:
+    path = tmp_path / "run.csv"
+    path.write_text(head + rows, encoding="utf-8")
+    return path
+
+
+def row(second: float, *, gpu=0, name="NVIDIA A100-SXM4-80GB", use="50", used=8000, watts=200):
+    hours, rest = divmod(second, 3600)
+    at = f"2025/12/01 {10 + int(hours):02d}:{int(rest // 60):02d}:{rest % 60:06.3f}"
+    return f"{at}, {gpu}, {name}, {use} %, {used} MiB, 81920 MiB, {watts} W\n"
+
+
+def judged(path: Path, guess: Guess = NO_GUESS) -> LogJudgement:
+    return judge(read_log(path), CATALOGUE, guess)
+
+
+def words(judgement: LogJudgement) -> str:
+    return find("table").log((judgement,), Look(width=400))
+
+
+def test_what_a_run_used_is_told_exactly(tmp_path):
+    uses = [0] * 50 + [100] * 30 + [40] * 20
+    rows = "".join(row(second, use=str(use), used=1000 + second) for second, use in enumerate(uses))
+    gpu = judged(log(tmp_path, rows)).gpus[0]
+    assert gpu.kernel_mean == pytest.approx(0.38, abs=0.01)
+    assert gpu.kernel_p50 == 0.0
+    assert gpu.kernel_p95 == 1.0
+    assert gpu.kernel_max == 1.0
+    assert gpu.kernel_zero_share == pytest.approx(0.5, abs=0.01)
+    assert gpu.memory_peak_bytes == 1099 * 1024**2
+    assert gpu.energy_joules == pytest.approx(200 * 100, rel=0.02)
+    assert gpu.memory_needed_bytes == pytest.approx(1099 * 1024**2 * 1.15, abs=1)
+
+
+def test_cards_that_hold_it_are_ordered_by_price_and_all_hold_it(tmp_path):
+    gpu = judged(log(tmp_path, "".join(row(s, used=30_000) for s in range(60)))).gpus[0]
+    prices = [one.price_per_hour.amount for one in gpu.candidates]
+    assert prices == sorted(prices)
+    assert all(one.usable_memory_bytes >= gpu.memory_needed_bytes for one in gpu.candidates)
+    assert all(one.device != "T4" for one in gpu.candidates)
+    assert "A100 SXM4 80GB" in [one.device for one in gpu.candidates if one.is_current]
+
+
+def test_a_cheaper_card_is_named_with_both_prices_and_the_slowdown(tmp_path):
+    judgement = judged(log(tmp_path, "".join(row(s, use="10", used=20_000) for s in range(60))))
+    gpu = judgement.gpus[0]
+    best = gpu.candidates[0]
+    assert best.price_per_hour.amount < gpu.price_per_hour.amount
+    text = words(judgement)
+    assert "needs 22.5 GiB (peak 19.5 GiB x 1.15)" in text
+    assert f"instead of USD {gpu.price_per_hour.amount:.2f}/hour for A100 SXM4 80GB" in text
+
+
+def test_what_it_costs_is_hours_times_the_price(tmp_path):
+    judgement = judged(log(tmp_path, "".join(row(s) for s in range(0, 3600, 10))))
+    gpu = judgement.gpus[0]
+    assert gpu.run_cost.amount == pytest.approx(gpu.price_per_hour.amount, rel=0.01)
+    assert judgement.run_cost == gpu.run_cost
+
+
+def test_a_gpu_that_never_worked_is_named(tmp_path):
+    rows = "".join(
+        row(s) + row(s, gpu=1, use="0", used=500) + row(s, gpu=2) for s in range(0, 4000, 10)
+    )
+    judgement = judged(log(tmp_path, rows))
+    assert judgement.verdict.key == "log.some_idle"
+    assert "1 of 3 GPUs never ran a kernel" in say(judgement.verdict)
+    assert [gpu.verdict.key for gpu in judgement.gpus].count("log.idle_loaded") == 1
+
+
+def test_a_short_silence_is_not_called_idle(tmp_path):
+    gpu = judged(log(tmp_path, "".join(row(s, use="0") for s in range(60)))).gpus[0]
+    assert gpu.verdict.key == "log.idle_short"
+    assert "too short to call it idle" in say(gpu.verdict)
+
+
+def test_without_a_model_nothing_is_guessed(tmp_path):
+    head = "timestamp, utilization.gpu [%], memory.used [MiB]\n"
+    rows = "".join(f"2025/12/01 10:00:{s:02d}.000, 40 %, 3000 MiB\n" for s in range(60))
+    judgement = judged(log(tmp_path, rows, head))
+    gpu = judgement.gpus[0]
+    assert (gpu.model, gpu.price_per_hour, gpu.run_cost) == ("", None, None)
+    assert judgement.run_cost is None
+    assert all(one.slowdown_at_most is None for one in gpu.candidates)
+    assert "say it with --gpu" in words(judgement)
+
+
+def test_the_user_may_name_the_model(tmp_path):
+    head = "timestamp, utilization.gpu [%], memory.used [MiB]\n"
+    rows = "".join(f"2025/12/01 10:00:{s:02d}.000, 40 %, 3000 MiB\n" for s in range(60))
+    gpu = judged(log(tmp_path, rows, head), Guess(model="Tesla T4")).gpus[0]
+    assert (gpu.device, gpu.model_from) == ("T4", "option")
+    assert gpu.run_cost is not None
+
+
+def test_a_missing_column_is_unknown_and_said_never_zero(tmp_path):
+    head = "timestamp, index, name, memory.used [MiB], memory.total [MiB]\n"
+    rows = "".join(
+        f"2025/12/01 10:00:{s:02d}.000, 0, NVIDIA L4, 3000 MiB, 23034 MiB\n" for s in range(60)
+    )
+    judgement = judged(log(tmp_path, rows, head))
+    gpu = judgement.gpus[0]
+    assert gpu.kernel_mean is None
+    assert gpu.kernel_zero_share is None
+    assert gpu.energy_joules is None
+    keys = [message.key for message in judgement.unknowable]
+    assert {"log.unknown_kernel", "log.unknown_energy", "log.unknown_activity"} <= set(keys)
+    assert " 0 % " not in words(judgement)
+
+
+def test_an_empty_card_says_nothing_about_what_a_run_needs(tmp_path):
+    head = "timestamp, index, name, memory.used [MiB], memory.total [MiB]\n"
+    rows = "".join(
+        f"2025/12/01 10:00:{s:02d}.000, {gpu}, NVIDIA L4, 4 MiB, 23034 MiB\n"
+        for s in range(20)
+        for gpu in (0, 1)
+    )
+    text = words(judged(log(tmp_path, rows, head)))
+    assert "GPU 0, 1: at most 4 MiB" in text
+    assert "GPU that would do" not in text
+
+
+def test_skipped_lines_are_shown_with_their_number_and_reason(tmp_path):
+    rows = row(0) + "garbage, that, is no row\n" + "".join(row(s) for s in range(1, 30))
+    judgement = judged(log(tmp_path, rows))
+    assert judgement.rows_read + judgement.rows_skipped == judgement.rows_present
+    assert judgement.rows_skipped == 1
+    assert "run.csv:3:" in words(judgement)
+
+
+@pytest.mark.parametrize("name", ["table", "markdown", "json", "csv"])
+def test_every_format_tells_the_judgement(tmp_path, name):
+    text = find(name).log((judged(log(tmp_path, "".join(row(s) for s in range(60)))),), Look())
+    assert "A100" in text
+
+
+@given(st.floats(0, 1), st.sampled_from([one.key for one in CATALOGUE.devices]))
+def test_the_same_card_is_never_slower(mean, key):
+    spec = next(one for one in CATALOGUE.devices if one.key == key)
+    slowdown = slowdown_at_most(spec, spec, mean)
+    assert slowdown is None or slowdown == pytest.approx(1.0)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1), st.floats(0, 1))
+def test_a_quantile_is_one_of_the_samples(values, q):
+    assert quantile(values, q) in values
+
+
+@pytest.mark.restricted
+def test_every_real_log_is_judged_and_loses_no_row(shared_data):
+    for path in sorted((shared_data / "logs").glob("*.csv")):
+        judgement = judged(path)
+        assert judgement.rows_read + judgement.rows_skipped == judgement.rows_present
+        assert judgement.gpus, path
+        assert path.name in words(judgement)

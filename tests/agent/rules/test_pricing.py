@@ -1,0 +1,129 @@
+"""Whole GPUs, prices and months."""
+
+import msgspec
+import pytest
+
+from gputailor_agent.model.inventory import TaskClass
+from gputailor_agent.model.profile import Window
+from gputailor_agent.rules.pricing import (
+    cost_of,
+    equivalent,
+    is_service,
+    mig_fraction,
+    monthly,
+    node_shape,
+)
+from tests.agent.factories import (
+    A100,
+    DAY,
+    HOUR,
+    NOW,
+    FakeCatalogue,
+    context,
+    device,
+    inventory,
+    node,
+    pod,
+    profile,
+    rows,
+    workload,
+)
+
+
+@pytest.mark.parametrize(
+    ("profile_name", "part"),
+    [("1g.10gb", 1 / 7), ("3g.40gb", 1 / 2), ("2g.20gb", 2 / 7), ("odd", 1.0)],
+)
+def test_a_slice_counts_as_the_larger_of_its_compute_and_memory_share(profile_name, part):
+    assert mig_fraction(A100, profile_name) == pytest.approx(part)
+
+
+@pytest.mark.parametrize(
+    ("fields", "gpus"),
+    [
+        ({"gpus": 8}, 8),
+        ({"gpus": 1, "capacity": {"nvidia.com/mig-1g.10gb": 7.0}}, 1),
+        ({"gpus": 2, "capacity": {"nvidia.com/gpu": 1.0, "nvidia.com/mig-1g.10gb": 7.0}}, 2),
+        ({"gpus": 2, "capacity": {"nvidia.com/gpu": 8.0}, "sharing_replicas": 4}, 2),
+        ({"gpus": 2, "capacity": {"nvidia.com/gpu.shared": 8.0}, "sharing_replicas": 4}, 2),
+        ({"gpu_count": None, "model": "A100-MIG-1g.10gb", "capacity": {"nvidia.com/gpu": 14.0}}, 2),
+        ({"capacity": {}, "gpu_count": None}, 0),
+        ({"gpus": 8, "labels": {"nvidia.com/mig.strategy": "single"}}, 8),
+    ],
+)
+def test_a_node_has_as_many_whole_gpus_as_cards_whatever_is_scheduled_on_it(fields, gpus):
+    one = node(**fields)
+    assert node_shape(context(inventory(nodes=[one])), one).gpus == pytest.approx(gpus)
+
+
+def test_slices_that_overlap_on_paper_are_scaled_to_the_card():
+    one = node(gpus=1, capacity={"nvidia.com/mig-1g.10gb": 1.0, "nvidia.com/mig-3g.40gb": 2.0})
+    units = node_shape(context(inventory(nodes=[one])), one).mig_units
+    assert units["1g.10gb"] + 2 * units["3g.40gb"] == pytest.approx(1.0)
+
+
+def test_a_shared_device_counts_by_the_share_held():
+    usage = [msgspec.structs.replace(one, share=0.25) for one in rows(NOW - HOUR, NOW)]
+    made, world = profile(usage, [pod()])
+    assert equivalent(context(world), made.gpus[0]) == 0.25
+
+
+def test_a_slice_of_a_known_node_counts_as_its_part():
+    one = node(gpus=1, capacity={"nvidia.com/mig-1g.10gb": 7.0})
+    made, world = profile(
+        rows(NOW - HOUR, NOW, gpu="M"),
+        [pod(kind="mig", resource="nvidia.com/mig-1g.10gb", mig_profile="1g.10gb")],
+        nodes=[one],
+        devices=[device("M", mig="1g.10gb")],
+    )
+    assert equivalent(context(world), made.gpus[0]) == pytest.approx(1 / 7)
+
+
+@pytest.mark.parametrize(
+    ("kind", "task", "service"),
+    [
+        ("Deployment", TaskClass.UNKNOWN, True),
+        ("Job", TaskClass.UNKNOWN, False),
+        ("Job", TaskClass.INFERENCE, True),
+        ("Deployment", TaskClass.TRAINING, False),
+        ("Pod", TaskClass.UNKNOWN, False),
+    ],
+)
+def test_what_runs_until_stopped_is_a_service(kind, task, service):
+    made, _ = profile([], [pod()], workload(kind=kind, task=task))
+    assert is_service(made) is service
+
+
+def test_a_batch_of_a_window_shorter_than_a_day_is_not_scaled_to_a_month():
+    window = Window(start=NOW - 6 * HOUR, end=NOW)
+    made, world = profile(rows(NOW - 3 * HOUR, NOW), [pod(start=NOW - 3 * HOUR)], window=window)
+    month = monthly(made, context(world))
+    assert month.gpu_hours is None
+    assert month.why is not None
+    assert month.why.key == "money.short_window"
+
+
+def test_a_service_costs_what_it_holds_now_all_month():
+    pods = [pod(f"w{i}", start=NOW - DAY) for i in range(3)]
+    usage = [one for i in range(3) for one in rows(NOW - DAY, NOW, pod=f"w{i}", gpu=f"G{i}")]
+    made, world = profile(usage, pods, workload(kind="Deployment"))
+    made = msgspec.structs.replace(
+        made, workload=workload(kind="Deployment", task=TaskClass.INFERENCE)
+    )
+    month = monthly(made, context(world))
+    assert month.gpu_hours == 3 * 730
+    assert month.cost is not None
+    assert month.cost.amount == pytest.approx(3 * 730 * 4.0)
+
+
+def test_a_missing_price_makes_the_whole_sum_unknown():
+    usage = [*rows(NOW - HOUR, NOW, gpu="G0"), *rows(NOW - HOUR, NOW, gpu="G1")]
+    made, world = profile(
+        usage, [pod(gpus=2, node=None, phase="Running", start=None)],
+        devices=[device("G0"), device("G1", "T4", node="elsewhere")], nodes=[],
+    )  # fmt: skip
+    around = context(world, FakeCatalogue(prices={"A100": 4.0}))
+    cost, why = cost_of(around, [(one, 1.0) for one in made.gpus])
+    assert cost is None
+    assert why is not None
+    assert why.params == {"model": "T4"}

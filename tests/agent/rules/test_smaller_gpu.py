@@ -1,0 +1,367 @@
+"""Smaller GPU: memory by the peak, speed by an interval, price with the slowdown in it."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gputailor_agent.model.inventory import Outcome, TaskClass
+from gputailor_agent.model.judgement import Confidence, Finding, Silence, SilenceKind
+from gputailor_agent.rules import smaller_gpu
+from tests.agent.factories import (
+    DAY,
+    GIB,
+    HOUR,
+    NOW,
+    FakeCatalogue,
+    context,
+    device,
+    node,
+    pod,
+    profile,
+    row,
+    rows,
+    use,
+    workload,
+)
+
+CLUSTER = [
+    node("node-a", model="A100"),
+    node("node-l", model="L4"),
+    node("node-t", model="T4"),
+    node("node-h", model="H100"),
+]
+WITHOUT_T4 = [one for one in CLUSTER if one.gpu_product != "T4"]
+LIGHT = {"kernel": 0.2, "sm": 0.1, "tensor": 0.02, "dram": 0.05}
+
+
+def judge(usage, pods, work=None, *, catalogue=None, nodes=CLUSTER, **options):
+    made, world = profile(usage, pods, work, nodes=nodes, **options)
+    return smaller_gpu.RULE.evaluate(made, context(world, catalogue))
+
+
+def job(hours=6, **levels):
+    start = NOW - hours * HOUR
+    return rows(start, NOW, **levels), [pod(start=start)]
+
+
+def evidence(answer, name):
+    return next(item for item in answer.evidence if item.name == name)
+
+
+def test_a_light_job_on_an_a100_would_do_on_an_l4():
+    answer = judge(*job(**LIGHT, memory_gib=10))
+    assert isinstance(answer, Finding)
+    assert answer.message.key == "smaller_gpu.fits"
+    assert answer.message.params["candidate"] == "L4"
+    assert answer.change.kind == "set_gpu_type"
+    assert "nvidia.com/gpu.product: L4" in answer.change.patch
+    assert answer.confidence == Confidence.HIGH
+
+
+def test_the_slowdown_interval_is_that_of_the_domain_formulas():
+    """G = 0.2; rho: compute 20/30, tensor 300/120, bandwidth 2.0/0.3."""
+    answer = judge(*job(**LIGHT, memory_gib=10))
+    assert isinstance(answer, Finding)
+    assert answer.slowdown is not None
+    assert answer.slowdown.low == pytest.approx(1.0)
+    assert answer.slowdown.high == pytest.approx(0.8 + 0.2 * (2.0 / 0.3))
+    cost = evidence(answer, "most cost of the present one")
+    assert cost.value == pytest.approx(0.8 / 4.0 * answer.slowdown.high)
+    assert (cost.comparison, cost.threshold, cost.passed) == ("<=", 0.85, True)
+
+
+def test_the_saving_of_a_batch_pays_for_its_slowdown():
+    answer = judge(*job(hours=14 * 24, **LIGHT, memory_gib=10))
+    assert isinstance(answer, Finding)
+    high = 0.8 + 0.2 * (2.0 / 0.3)
+    assert answer.saving.money_per_month is not None
+    assert answer.saving.money_per_month.amount == pytest.approx(730 * (4.0 - 0.8 * high))
+    assert answer.saving.gpu_hours_per_month == 0.0
+
+
+def test_the_need_is_the_peak_and_fifteen_percent_start_included_case_22():
+    usage, pods = job(**LIGHT, memory_gib=5)
+    usage[0] = row(NOW - 6 * HOUR, **LIGHT, memory_gib=21)  # only while it started
+    answer = judge(usage, pods)
+    need = evidence(answer, "memory needed")
+    assert need.value == pytest.approx(21 * 1.15 * GIB, abs=1)
+    assert "L4" not in str(answer.message.params.get("candidate", ""))
+
+
+def test_after_an_oom_kill_it_is_the_peak_and_a_quarter_never_both_factors():
+    usage, pods = job(**LIGHT, memory_gib=10)
+    dead = pod("dead", start=NOW - 8 * HOUR, finished=NOW - 7 * HOUR, oom=True, phase="Failed")
+    usage += rows(NOW - 8 * HOUR, NOW - 7 * HOUR, pod="dead", **LIGHT, memory_gib=10)
+    answer = judge(usage, [*pods, dead], runs={"ok": pods, "dead": [dead]})
+    assert evidence(answer, "memory needed").value == pytest.approx(10 * 1.25 * GIB, abs=1)
+
+
+def test_a_failed_run_that_filled_the_card_counts_as_out_of_memory():
+    usage, pods = job(**LIGHT, memory_gib=10)
+    dead = pod("dead", start=NOW - 8 * HOUR, finished=NOW - 7 * HOUR, phase="Failed")
+    usage += rows(NOW - 8 * HOUR, NOW - 7 * HOUR, pod="dead", **LIGHT, memory_gib=79)
+    answer = judge(
+        usage,
+        [*pods, dead],
+        runs={"ok": pods, "dead": [dead]},
+        outcomes={"ok": Outcome.RUNNING, "dead": Outcome.FAILED},
+    )
+    assert evidence(answer, "out of memory seen").value is True
+    assert isinstance(answer, Silence)
+
+
+def test_the_use_of_failed_runs_does_not_make_a_job_look_small():
+    busy, pods = job(kernel=1.0, sm=0.95, tensor=0.5, dram=0.9, memory_gib=10)
+    dead = pod("dead", start=NOW - 100 * HOUR, finished=NOW - 7 * HOUR, phase="Failed")
+    busy += rows(NOW - 100 * HOUR, NOW - 7 * HOUR, pod="dead", kernel=0.01, sm=0.01)
+    answer = judge(
+        busy,
+        [*pods, dead],
+        runs={"ok": pods, "dead": [dead]},
+        outcomes={"ok": Outcome.RUNNING, "dead": Outcome.FAILED},
+        nodes=WITHOUT_T4,
+    )
+    assert isinstance(answer, Silence)
+    assert evidence(answer, "share of time active").value == pytest.approx(1.0)
+
+
+def test_nothing_is_taken_from_a_job_that_only_fails_or_is_killed():
+    for options in ({"outcomes": {"run-1": Outcome.FAILED}}, {}):
+        usage, _ = job(**LIGHT)
+        killed = [pod(start=NOW - 6 * HOUR, oom=True)]
+        answer = judge(usage, killed, **options)
+        assert isinstance(answer, Silence)
+        assert answer.message.key == "gate.only_failed"
+
+
+def test_a_busy_job_stays_where_it_is():
+    answer = judge(*job(kernel=1.0, sm=0.9, tensor=0.6, dram=0.8, memory_gib=10), nodes=WITHOUT_T4)
+    assert isinstance(answer, Silence)
+    assert (answer.kind, answer.message.key) == (SilenceKind.FINE, "smaller_gpu.none_here")
+
+
+def test_where_only_the_lower_end_pays_it_is_one_run_to_try_and_no_money():
+    """Active half of the time: G = 0.5 on an L4 gives 0.5 + 0.5 x 6.67 = 3.8 at the upper end."""
+    answer = judge(
+        *job(kernel=0.9, sm=0.1, tensor=0.02, dram=0.05, memory_gib=10),
+    )
+    assert isinstance(answer, Finding)
+    assert answer.message.key == "smaller_gpu.try_one_run"
+    assert answer.confidence == Confidence.LOW
+    assert answer.saving.money_per_month is None
+    assert answer.slowdown is not None
+    assert answer.slowdown.high > 4
+
+
+def test_memory_known_only_as_an_average_is_one_run_to_try_case_22():
+    usage, pods = job(**LIGHT, memory_gib=10)
+    usage = [msgspec.structs.replace(one, memory_peak_kind="mean") for one in usage]
+    answer = judge(usage, pods)
+    assert isinstance(answer, Finding)
+    assert answer.message.key == "smaller_gpu.try_one_run"
+    assert answer.saving.money_per_month is None
+
+
+def test_a_sampled_peak_makes_it_less_sure():
+    usage, pods = job(**LIGHT, memory_gib=10)
+    usage = [msgspec.structs.replace(one, memory_peak_kind="sampled") for one in usage]
+    answer = judge(usage, pods)
+    assert isinstance(answer, Finding)
+    assert answer.confidence == Confidence.MEDIUM
+    assert "smaller_gpu.risk_sampled" in {risk.key for risk in answer.risks}
+
+
+def test_a_program_that_takes_memory_in_advance_is_not_judged_by_memory_case_24():
+    work = workload(preallocates=True, preallocates_evidence="vLLM image")
+    answer = judge(*job(**LIGHT, memory_gib=72), work)
+    assert isinstance(answer, Silence)
+    assert (answer.kind, answer.message.key) == (SilenceKind.UNKNOWN, "smaller_gpu.preallocates")
+    assert answer.message.params["evidence"] == "vLLM image"
+
+
+def service(days=8, **levels):
+    start = NOW - days * DAY
+    work = workload("web", "Deployment", TaskClass.INFERENCE)
+    return rows(start, NOW, **levels), [pod(start=start)], work
+
+
+def test_a_service_with_a_busy_second_in_a_hundred_needs_the_bigger_card():
+    usage, pods, work = service(kernel=0.05, sm=0.02, tensor=0.0, dram=0.05, memory_gib=10)
+    assert isinstance(judge(usage, pods, work), Finding)
+    burst = {"kernel": 1.0, "sm": 0.9, "tensor": 0.0, "dram": 0.9, "memory_gib": 10}
+    hot = [row(one.key.hour, **burst) if i % 20 == 0 else one for i, one in enumerate(usage)]
+    answer = judge(hot, pods, work)
+    assert isinstance(answer, Silence)
+    assert any("fitting.latency" in item.name for item in answer.evidence)
+
+
+def test_a_service_saves_the_whole_difference_of_prices():
+    answer = judge(*service(kernel=0.05, sm=0.02, tensor=0.0, dram=0.02, memory_gib=10))
+    assert isinstance(answer, Finding)
+    assert answer.message.params["candidate"] == "T4" or answer.message.params["candidate"] == "L4"
+    assert answer.saving.money_per_month is not None
+    price = {"L4": 0.8, "T4": 0.4}[str(answer.message.params["candidate"])]
+    assert answer.saving.money_per_month.amount == pytest.approx(730 * (4.0 - price))
+
+
+def test_a_service_is_not_downsized_after_a_quiet_weekend_case_28():
+    answer = judge(*service(days=3, **LIGHT, memory_gib=10))
+    assert isinstance(answer, Silence)
+    assert answer.kind == SilenceKind.WATCHING
+
+
+def test_a_card_older_than_bfloat16_is_only_worth_a_try_when_tensor_cores_are_used():
+    nodes = [node("node-a", model="A100"), node("node-t", model="T4")]
+    tensor = judge(*job(**LIGHT, memory_gib=10), nodes=nodes)
+    assert isinstance(tensor, Finding)
+    assert tensor.message.key == "smaller_gpu.try_one_run"
+    plain = {**LIGHT, "tensor": 0.0}
+    without = judge(*job(**plain, memory_gib=10), nodes=nodes)
+    assert isinstance(without, Finding)
+    assert (without.message.key, without.message.params["candidate"]) == ("smaller_gpu.fits", "T4")
+
+
+def test_a_resource_that_is_never_used_is_left_out():
+    answer = judge(*job(kernel=0.2, sm=0.1, tensor=0.0, dram=0.0, memory_gib=10))
+    assert isinstance(answer, Finding)
+    named = {item.name for item in answer.evidence}
+    assert "rho of compute" in named
+    assert not {"rho of tensor", "rho of memory bandwidth"} & named
+
+
+def test_what_is_not_measured_counts_in_the_upper_end_and_is_named():
+    start = NOW - 6 * HOUR
+    usage = [
+        row(hour, signals={"kernel": use(0.1)}, memory_gib=10) for hour in range(start, NOW, HOUR)
+    ]
+    answer = judge(usage, [pod(start=start)])
+    assert isinstance(answer, Finding)
+    (risk,) = [r for r in answer.risks if r.key == "smaller_gpu.risk_unknown"]
+    assert risk.params["signals"] == "sm, tensor, dram"
+    assert answer.confidence != Confidence.HIGH
+
+
+def test_sm_counters_stuck_at_zero_are_unknown_and_not_a_light_load_case_5():
+    usage, pods = job(kernel=0.9, sm=0.0, tensor=0.0, dram=0.0, memory_gib=10)
+    answer = judge(usage, pods)
+    assert evidence(answer, "sm not believed").value is None
+    assert not (isinstance(answer, Finding) and answer.confidence != Confidence.LOW)
+
+
+def test_power_that_contradicts_the_counters_keeps_it_silent():
+    usage, pods = job(kernel=0.001, sm=0.001, watts=350.0, memory_gib=10)
+    answer = judge(usage, pods)
+    assert isinstance(answer, Silence)
+    assert answer.message.key == "gate.power"
+
+
+def test_fp64_work_is_not_moved_to_a_card_of_unknown_fp64():
+    answer = judge(*job(**LIGHT, fp64=0.3, memory_gib=10))
+    assert isinstance(answer, Silence)
+    assert answer.message.key == "smaller_gpu.fp64"
+
+
+def test_only_cards_of_this_cluster_are_recommended_others_only_if_one_can_get_them():
+    answer = judge(*job(**LIGHT, memory_gib=10), nodes=[node(model="A100")])
+    assert isinstance(answer, Silence)
+    assert answer.message.key == "smaller_gpu.no_other"
+    far = [i.value for i in answer.evidence if i.name == "smaller_gpu.if_you_can_get_it"]
+    assert "L4" in far
+
+
+def test_a_mig_slice_that_the_cluster_has_is_a_candidate():
+    sliced = node("node-m", model="A100", gpus=1, capacity={"nvidia.com/mig-1g.10gb": 7.0})
+    answer = judge(
+        *job(kernel=0.05, sm=0.02, tensor=0.01, dram=0.02, memory_gib=5),
+        nodes=[node(model="A100"), sliced],
+    )
+    assert isinstance(answer, Finding)
+    assert answer.message.params["candidate"] == "A100 1g.10gb"
+    assert "nvidia.com/mig-1g.10gb: 1" in answer.change.patch
+    assert answer.saving.gpu_hours_per_month is not None
+    assert answer.saving.gpu_hours_per_month > 0
+
+
+def test_gpus_of_one_pod_are_not_spread_over_slices():
+    sliced = node("node-m", model="A100", gpus=1, capacity={"nvidia.com/mig-3g.40gb": 2.0})
+    usage = [
+        one
+        for i in range(2)
+        for one in rows(NOW - 6 * HOUR, NOW, gpu=f"G{i}", **LIGHT, memory_gib=5)
+    ]
+    answer = judge(usage, [pod(gpus=2, start=NOW - 6 * HOUR)], nodes=[node(model="A100"), sliced])
+    assert isinstance(answer, Silence)
+    assert any("fitting.peers" in item.name for item in answer.evidence)
+
+
+def test_the_busiest_gpu_of_a_run_bounds_its_slowdown():
+    usage = [
+        one
+        for i in range(4)
+        for one in rows(NOW - 6 * HOUR, NOW, gpu=f"G{i}", kernel=1.0 if i == 0 else 0.1,
+                        sm=0.05, tensor=0.01, dram=0.02, memory_gib=5)
+    ]  # fmt: skip
+    answer = judge(usage, [pod(gpus=4, start=NOW - 6 * HOUR)])
+    assert evidence(answer, "share of time active").value == pytest.approx(1.0)
+
+
+def test_a_shared_gpu_is_not_made_smaller():
+    usage, pods = job(**LIGHT)
+    usage = [msgspec.structs.replace(one, share=0.25) for one in usage]
+    answer = judge(usage, pods)
+    assert isinstance(answer, Silence)
+    assert answer.message.key == "smaller_gpu.shared"
+
+
+def test_a_card_that_no_catalogue_knows_is_unknown():
+    answer = judge(
+        *job(**LIGHT), devices=[device(model="Mystery 1")], nodes=[node(model="Mystery 1")]
+    )
+    assert isinstance(answer, Silence)
+    assert answer.message.key == "smaller_gpu.no_model"
+
+
+def test_without_a_price_nothing_is_recommended_and_the_reason_said():
+    answer = judge(*job(**LIGHT), catalogue=FakeCatalogue(prices={"L4": 0.8}))
+    assert isinstance(answer, Silence)
+    assert (answer.kind, answer.message.key) == (SilenceKind.UNKNOWN, "money.no_price")
+
+
+def test_what_was_not_chosen_is_listed_with_the_reason():
+    answer = judge(*job(**LIGHT, memory_gib=10))
+    assert isinstance(answer, Finding)
+    keys = {other.key for other in answer.not_chosen}
+    assert "fitting.price" in keys  # the H100
+    assert "smaller_gpu.if_you_can_get_it" in keys or "fitting.chosen_is_better" in keys
+
+
+@given(seen=st.floats(0.0, 1.0), level=st.sampled_from([0.01, 0.2, 0.9]))
+@settings(max_examples=40, deadline=None)
+def test_it_never_fires_below_its_coverage_gate(seen, level):
+    start = NOW - 4 * HOUR
+    usage = [
+        row(hour, observed=HOUR * seen, kernel=level, sm=level / 2, dram=level / 4, memory_gib=5)
+        for hour in range(start, NOW, HOUR)
+    ]
+    answer = judge(usage, [pod(start=start)])
+    if seen < 0.899:
+        assert isinstance(answer, Silence)
+        assert answer.kind == SilenceKind.UNKNOWN
+
+
+@given(
+    kernel=st.floats(0.01, 1.0),
+    sm=st.floats(0.0, 1.0),
+    dram=st.floats(0.0, 1.0),
+    memory=st.floats(0.1, 79.0),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_finding_has_an_ordered_slowdown_and_fits_the_memory(kernel, sm, dram, memory):
+    answer = judge(*job(kernel=kernel, sm=kernel * sm, dram=kernel * dram, memory_gib=memory))
+    if isinstance(answer, Finding):
+        assert answer.slowdown is not None
+        assert 1 <= answer.slowdown.low <= answer.slowdown.high
+        assert answer.message.params["need"] <= answer.message.params["usable"]
+        if answer.confidence == Confidence.LOW:
+            assert answer.saving.money_per_month is None
