@@ -64,10 +64,10 @@ def test_generating_twice_gives_the_same_files(tmp_path):
 
 
 def test_the_command_lists_what_it_wrote_and_says_when_it_cannot(tmp_path):
-    good = CliRunner().invoke(command.app, ["generate", str(tmp_path / "out")])
+    good = CliRunner().invoke(command.commands, ["generate", str(tmp_path / "out")])
     assert good.exit_code == 0
     assert "cluster.json" in good.output
     (tmp_path / "file").write_text("", "utf-8")
-    bad = CliRunner().invoke(command.app, ["generate", str(tmp_path / "file" / "x")])
+    bad = CliRunner().invoke(command.commands, ["generate", str(tmp_path / "file" / "x")])
     assert bad.exit_code == 1
     assert "error: cannot write dashboards" in bad.output

@@ -26,7 +26,7 @@ Examples:
 
   gputailor explain my-training --store sqlite:///gputailor.db
 
-  gputailor serve --target http://node-1:9400      run the agent
+  gputailor serve --target http://node-1:9836      run the agent
 
 Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 threshold exceeded.
 """
@@ -67,8 +67,18 @@ def build() -> typer.Typer:
         if register is not None:
             register(app)
     for point in metadata.entry_points(group=COMMANDS_GROUP):
-        point.load()(app)
+        _add(point, app)
     return app
+
+
+def _add(point: metadata.EntryPoint, app: typer.Typer) -> None:
+    """Let another package add its commands; one that cannot must not take the others with it."""
+    try:
+        point.load()(app)
+    except Exception as error:  # noqa: BLE001 - whatever foreign code raises
+        sys.stderr.write(
+            f"warning: the command {point.name!r} ({point.value}) cannot be loaded: {error}\n"
+        )
 
 
 def run(program: str, arguments: Sequence[str]) -> int:

@@ -31,8 +31,18 @@ _MARKUP = re.compile(r"\[/?[a-z]+\]")
 def text() -> str:
     """The whole page."""
     commands: dict[str, Any] = get_command(build()).commands  # type: ignore[attr-defined]  # a group
-    parts = [_HEAD, *(_command(name, commands[name]) for name in sorted(commands)), _settings()]
-    return "\n".join(parts)
+    pages = [_command(name, command) for name, command in _leaves("", commands)]
+    return "\n".join([_HEAD, *pages, _settings()])
+
+
+def _leaves(prefix: str, commands: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Every command with its full name, groups opened."""
+    for name in sorted(commands):
+        inside = getattr(commands[name], "commands", None)
+        if inside is None:
+            yield prefix + name, commands[name]
+        else:
+            yield from _leaves(f"{prefix}{name} ", inside)
 
 
 def _command(name: str, command: Any) -> str:

@@ -98,3 +98,25 @@ def test_commands_of_other_packages_are_added(monkeypatch, capsys):
     finally:
         monkeypatch.undo()
         app.build.cache_clear()
+
+
+def test_a_package_whose_commands_cannot_be_loaded_takes_no_other_command_with_it(
+    monkeypatch, capsys
+):
+    class Point:
+        name, value = "broken", "broken_package:register"
+
+        def load(self):
+            raise ModuleNotFoundError("No module named 'grafanalib'")
+
+    app.build.cache_clear()
+    monkeypatch.setattr(app.metadata, "entry_points", lambda group: [Point()])
+    try:
+        code, out, err = run(capsys, "--version")
+        assert code == 0
+        assert out.startswith("gputailor ")
+        assert "warning: the command 'broken'" in err
+        assert "grafanalib" in err
+    finally:
+        monkeypatch.undo()
+        app.build.cache_clear()
