@@ -18,11 +18,11 @@ $(BIN)/uv: constraints.txt
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(BIN)/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[all]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt --build-constraints constraints.txt -e '.[all]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt $(BIN)/uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt --group dev -e '.[all]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt --build-constraints constraints.txt --group dev -e '.[all]'
 	@touch $@ $(VENV)/.installed
 
 demo: $(VENV)/.installed ## simulated cluster, 14 days of history, report, page on 127.0.0.1 (ARGS=--once ends)
