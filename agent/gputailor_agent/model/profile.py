@@ -42,7 +42,9 @@ class GpuUse(msgspec.Struct, frozen=True, kw_only=True):
     last_hour: int
     samples: int
     spread_seconds: float
-    hours: tuple[tuple[int, float, float], ...] = ()  # (hour, observed kernel s, active kernel s)
+    # (hour, observed, active seconds) of the signal that tells whether the device worked
+    hours: tuple[tuple[int, float, float], ...] = ()
+    link_bytes: dict[str, float] = msgspec.field(default_factory=dict)  # "pcie/rx" -> bytes
 
 
 class RunUse(msgspec.Struct, frozen=True, kw_only=True):

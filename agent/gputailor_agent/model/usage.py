@@ -135,7 +135,10 @@ class UsageKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What one container did with one device in one hour. None: this source cannot tell."""
+    """What one container did with one device in one hour. None: this source cannot tell.
+
+    The rollup puts additive figures on the grid of ``quantise``, bytes of links on whole KiB.
+    """
 
     key: UsageKey
     dialect: str  # who measured: "gputailor", "dcgm", "nvidia_smi", …

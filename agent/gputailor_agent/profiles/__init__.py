@@ -8,15 +8,13 @@
 * a row whose pod is not in the inventory becomes a workload of kind ``Pod`` of its own: history is
   never dropped because a look-up failed;
 * a device that a pod asked for and no source ever measured is a ``GpuUse`` with an empty
-  ``gpu_uuid`` and no signals: time without coverage, never zero;
-* link bytes stand among ``conditions`` under ``LINK_PREFIX`` + link and direction.
+  ``gpu_uuid`` and no signals: time without coverage, never zero.
 """
 
 from gputailor_agent.profiles.building import build_profiles
 from gputailor_agent.profiles.holding import Holdings, asked_gpus
 from gputailor_agent.profiles.tally import (
     BUSY_SIGNALS,
-    LINK_PREFIX,
     Tally,
     busy_signal,
     merge_rows,
@@ -25,7 +23,6 @@ from gputailor_agent.profiles.tally import (
 
 __all__ = [
     "BUSY_SIGNALS",
-    "LINK_PREFIX",
     "Holdings",
     "Tally",
     "asked_gpus",

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from gputailor_agent.model.profile import GpuUse, Window
 from gputailor_agent.model.usage import HOUR_SECONDS, NO_USE
-from gputailor_agent.profiles import LINK_PREFIX, busy_signal
+from gputailor_agent.profiles import busy_signal
 from gputailor_agent.profiles.holding import held_from
 from gputailor_agent.rules.base import Context, Limits
 from gputailor_agent.rules.power import idle_watts_limit, least_idle_watts
@@ -143,8 +143,8 @@ def _covered_since(
 
 
 def _link_rate(use: GpuUse, observed: float) -> float | None:
-    sent = [n for name, n in use.conditions.items() if name.startswith(LINK_PREFIX)]
-    return sum(sent) / observed if sent and observed > 0 else None
+    sent = use.link_bytes
+    return sum(sent.values()) / observed if sent and observed > 0 else None
 
 
 def _doubt(use: GpuUse, from_start: bool, coverage: float, limits: Limits) -> Doubt | None:
