@@ -3,7 +3,12 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# Property tests have no deadline: on a busy machine wall time is no property of the code.
+hypothesis.settings.register_profile("no-deadline", deadline=None)
+hypothesis.settings.load_profile("no-deadline")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-commands = typer.Typer(help="Grafana dashboards on GPU Tailor's metrics.", no_args_is_help=True)
+commands = typer.Typer(
+    help="Grafana dashboards, Prometheus rules and alerts.", no_args_is_help=True
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -18,16 +20,28 @@ def register(app: typer.Typer) -> None:
 
 @commands.callback()
 def _dashboards() -> None:
-    """Grafana dashboards on GPU Tailor's metrics."""
+    """Grafana dashboards, Prometheus rules and alerts."""
 
 
 @commands.command(epilog="Example: gputailor dashboards generate ./grafana")
 def generate(
-    folder: Annotated[Path, typer.Argument(help="Folder the JSON files are written to.")],
+    folder: Annotated[Path, typer.Argument(help="Folder the files are written to.")],
+    namespace: Annotated[
+        str, typer.Option(help="Namespace written into the Kubernetes objects.")
+    ] = "",
+    sidecar_label: Annotated[
+        str, typer.Option(help="Label by which Grafana's sidecar finds ConfigMaps, as NAME=VALUE.")
+    ] = "grafana_dashboard=1",
+    rule_label: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Label by which the Prometheus operator finds rules, as release=NAME; repeat."
+        ),
+    ] = None,
 ) -> None:
-    """Write the dashboards as JSON files that Grafana imports."""
+    """Write dashboards and Prometheus rules, as files to import and as Kubernetes objects."""
     try:
-        from gputailor_dashboards import generating  # noqa: PLC0415 - the extra may be missing
+        from gputailor_dashboards import generating, publishing  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         typer.echo(
             f"error: this command needs the dashboards extra (missing: {error.name}).\n"
@@ -35,10 +49,27 @@ def generate(
             err=True,
         )
         raise typer.Exit(1) from error
+    placing = publishing.Placing(
+        namespace,
+        _labels("--sidecar-label", [sidecar_label]),
+        _labels("--rule-label", rule_label or []),
+    )
     try:
-        written = generating.generate(folder)
+        written = generating.generate(folder, placing)
     except OSError as error:
         typer.echo(f"error: cannot write dashboards to {folder}: {error.strerror}", err=True)
         raise typer.Exit(1) from error
     for path in written:
         typer.echo(str(path))
+
+
+def _labels(option: str, texts: list[str]) -> dict[str, str]:
+    """Split NAME=VALUE; anything else is wrong usage."""
+    labels = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            typer.echo(f"error: {option}: expected NAME=VALUE, found {text!r}", err=True)
+            raise typer.Exit(2)
+        labels[name] = value
+    return labels

@@ -10,6 +10,7 @@ from typing import Final
 
 from gputailor_exporter.options import parse_options
 
+STOPPED: Final = 0
 FAILED: Final = 1
 
 
@@ -26,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return serve(options)
         except StartError as error:
             return _fail(str(error))
+        except KeyboardInterrupt:  # while it still started
+            return STOPPED
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("gputailor"):
             raise
@@ -48,6 +51,9 @@ def _simulate(arguments: Sequence[str]) -> int:
     parser = ArgumentParser(
         prog="gputailor-exporter simulate",
         description="Writes the history of a scenario as timestamped exposition, one file a node.",
+        epilog="example: gputailor-exporter simulate --scenario demo --days 14 --out history "
+        "--manifests history/cluster.json, then: gputailor report --archive history --inventory "
+        "history/cluster.json",
     )
     simulate.add_arguments(parser)
     return simulate.run(parser.parse_args(arguments))

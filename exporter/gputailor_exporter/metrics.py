@@ -67,6 +67,19 @@ class Condition(StrEnum):
     LINK_SATURATED = "link_saturated"  # PCIe or NVLink at 0.6 of the link or more
 
 
+class ThrottleReason(StrEnum):
+    """What holds the clocks down, as NVML names it. An idle GPU's low clock is not among them."""
+
+    APPLICATIONS_CLOCKS_SETTING = "applications_clocks_setting"
+    SW_POWER_CAP = "sw_power_cap"
+    HW_SLOWDOWN = "hw_slowdown"
+    SYNC_BOOST = "sync_boost"
+    SW_THERMAL_SLOWDOWN = "sw_thermal_slowdown"
+    HW_THERMAL_SLOWDOWN = "hw_thermal_slowdown"
+    HW_POWER_BRAKE_SLOWDOWN = "hw_power_brake_slowdown"
+    DISPLAY_CLOCK_SETTING = "display_clock_setting"
+
+
 class Sharing(StrEnum):
     """How a container holds a device."""
 
@@ -202,7 +215,7 @@ DEVICE_NVLINK_BYTES: Final = _device(
 DEVICE_THROTTLED_SECONDS: Final = _device(
     "throttled_seconds_total",
     Kind.COUNTER,
-    "Seconds the clocks were held down, by reason.",
+    "Seconds the clocks were held down, by reason; an idle device's low clock is not counted.",
     "reason",
     unit="seconds",
 )

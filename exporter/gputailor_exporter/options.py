@@ -5,6 +5,7 @@ library only, so that ``--help`` answers before any extra is installed.
 """
 
 import argparse
+import math
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -52,14 +53,15 @@ def listen_address(text: str) -> tuple[str, int]:
     return match["host"].strip("[]") or "0.0.0.0", int(match["port"])
 
 
-def _seconds(least: float) -> Callable[[str], float]:
+def _seconds(least: float, most: float = math.inf) -> Callable[[str], float]:
     def parse(text: str) -> float:
         try:
             value = float(text)
         except ValueError:
             value = float("nan")
-        if not least <= value < float("inf"):
-            raise argparse.ArgumentTypeError(f"expected seconds from {least:g} up, not {text!r}")
+        if not least <= value <= most or math.isinf(value):
+            limits = f"from {least:g} " + ("up" if math.isinf(most) else f"to {most:g}")
+            raise argparse.ArgumentTypeError(f"expected seconds {limits}, not {text!r}")
         return value
 
     return parse
@@ -90,10 +92,15 @@ _FLAGS: Final[dict[str, tuple[Callable[[str], Any], Any, str, str]]] = {
         "nvml|simulated",
         "how devices are read; simulated needs --scenario",
     ),
-    "scenario": (Path, None, "FILE", "scenario of the simulated back end (YAML)"),
+    "scenario": (Path, None, "FILE", "scenario of the simulated back end (YAML), or demo"),
     "node": (str, None, "NAME", "name of this node (default: NODE_NAME, else the host name)"),
     "listen": (listen_address, DEFAULT_LISTEN, "HOST:PORT", "where to serve; port 0: a free one"),
-    "interval": (_seconds(0.05), 1.0, "SECONDS", "time between two readings of a device"),
+    "interval": (
+        _seconds(0.05, 10.0),
+        1.0,
+        "SECONDS",
+        "time between two readings of a device; above 1 s bursts blur in the histograms",
+    ),
     "linger": (
         _seconds(0.0),
         180.0,
@@ -104,7 +111,7 @@ _FLAGS: Final[dict[str, tuple[Callable[[str], Any], Any, str, str]]] = {
         _one_of("kubernetes", "none"),
         "kubernetes",
         "kubernetes|none",
-        "whether devices are led to containers",
+        "kubernetes: lead devices to containers by kubelet; none: devices alone, without kubelet",
     ),
     "sharing": (
         _one_of("time_slicing", "mps"),
@@ -125,6 +132,13 @@ _FLAGS: Final[dict[str, tuple[Callable[[str], Any], Any, str, str]]] = {
 }
 
 EPILOG: Final = f"""\
+examples:
+  gputailor-exporter                               a node of a cluster, with kubelet
+  gputailor-exporter --attribution none            a machine outside Kubernetes
+  gputailor-exporter --backend simulated --scenario demo --node a100-0 --listen 127.0.0.1:9836
+                                                   to look at it without a GPU
+then: curl http://127.0.0.1:9836/metrics, /healthz, /readyz (503 until the first full cycle)
+
 environment: every option can be given as {ENVIRONMENT_PREFIX}NAME, for example
 {ENVIRONMENT_PREFIX}LISTEN; flags win over the environment.
 

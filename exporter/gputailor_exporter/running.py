@@ -1,6 +1,7 @@
 """The exporter's process: starts the parts, serves, and stops cleanly on SIGTERM or SIGINT."""
 
 import logging
+import queue
 import signal
 import sys
 import threading
@@ -18,10 +19,10 @@ from gputailor_exporter.webconfig import WebConfig, WebConfigError, load_web_con
 
 log = logging.getLogger(__name__)
 
-NO_DRIVER: Final = """
-What to do: on a GPU node check that `nvidia-smi` works; in a container the NVIDIA runtime must be
-in use (runtimeClassName: nvidia) and NVIDIA_VISIBLE_DEVICES=all set, so that libnvidia-ml.so.1 is
-there. Without a GPU: --backend simulated --scenario FILE."""
+#: A driver that has not started within this time hangs; on large nodes it takes some seconds.
+OPEN_SECONDS: Final = 60.0
+
+NO_GPU: Final = "Without a GPU: --backend simulated --scenario demo --node a100-0"
 
 __all__ = ["StartError", "serve"]
 
@@ -58,13 +59,33 @@ def _web_config(options: Options) -> WebConfig:
 
 
 def _open(options: Options) -> Parts:
+    """Open the back end in a thread of its own: a driver may hang for ever at its first call."""
+    outcome: queue.SimpleQueue[Parts | Exception] = queue.SimpleQueue()
+
+    def open_parts() -> None:
+        try:
+            parts = assemble(options)
+            parts.backend.open()
+        except Exception as error:  # noqa: BLE001 - handed over, not swallowed
+            outcome.put(error)
+        else:
+            outcome.put(parts)
+
+    threading.Thread(target=open_parts, name="open", daemon=True).start()
     try:
-        parts = assemble(options)
-        parts.backend.open()
-    except DeviceError as error:
-        hint = NO_DRIVER if options.backend == "nvml" else ""
-        raise StartError(f"cannot read devices: {error} ({error.reason}).{hint}") from error
-    return parts
+        found = outcome.get(timeout=OPEN_SECONDS)
+    except queue.Empty:
+        raise StartError(
+            f"the driver has not answered for {OPEN_SECONDS:g} s. What to do: see whether "
+            "`nvidia-smi` answers on the node; if not, look for Xid errors in `dmesg` and restart "
+            "the node"
+        ) from None
+    if isinstance(found, DeviceError):
+        hint = f"\n{NO_GPU}" if options.backend == "nvml" else ""
+        raise StartError(f"cannot read devices: {found}{hint}") from found
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _sampler(options: Options, parts: Parts, started: float) -> Sampler:
@@ -78,17 +99,16 @@ def _sampler(options: Options, parts: Parts, started: float) -> Sampler:
 
 
 def _run(sampler: Sampler, server: MetricsServer) -> None:
-    stop = threading.Event()
+    stop: queue.SimpleQueue[int] = queue.SimpleQueue()  # the one lock a signal handler may take
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda got, _: stop.put(got))
     sampler.start()
     serving = threading.Thread(target=server.serve_forever, name="server", daemon=True)
     serving.start()
     sys.stdout.write(f"listening on {server.url}\n")
     sys.stdout.flush()
     log.info("gputailor-exporter %s is running", __version__)
-    stop.wait()
-    log.info("stopping")
+    log.info("stopping on %s", signal.Signals(stop.get()).name)
     server.shutdown()
     server.server_close()
     sampler.close()

@@ -53,7 +53,9 @@ class SamplerSettings:
     """How the sampler runs; times in seconds.
 
     ``hang_seconds``: a device call this long means the device hangs. ``keep_allocations_seconds``:
-    how long the last good allocations stand in for an unreachable kubelet.
+    how long the last good allocations stand in for an unreachable kubelet. ``unhealthy_seconds``:
+    how long the watchdog may stand still; ``no_discovery_seconds``: how long the driver as a whole
+    may answer with errors (a replaced driver does for ever), before a restart is asked for.
     """
 
     node: str
@@ -66,6 +68,7 @@ class SamplerSettings:
     watchdog_seconds: float = 0.5
     events_seconds: float = 1.0
     unhealthy_seconds: float = 30.0
+    no_discovery_seconds: float = 120.0
 
 
 class Sampler:
@@ -91,10 +94,10 @@ class Sampler:
         self._accounts = NodeAccounts(settings.node, settings.accounting)
         self._self = SelfMetrics(settings.started_wall or self._clock.wall())
         self._workers: dict[str, DeviceWorker] = {}
-        self._devices: tuple[DeviceIdentity, ...] = ()
         self._last_good: tuple[float, tuple[Allocation, ...]] | None = None
         self._ready = False
         self._discover_due = self._clock.monotonic()
+        self._discovery_failing: float | None = None  # since this monotonic time
         self._heartbeat = self._clock.monotonic()
         self._snapshot: Snapshot | None = None  # None: something changed since
         self._loops = self._make_loops()
@@ -160,8 +163,11 @@ class Sampler:
 
     @property
     def healthy(self) -> bool:
-        """Whether the watchdog itself still runs; hung devices do not make a process unhealthy."""
-        return self._clock.monotonic() - self._heartbeat < self._settings.unhealthy_seconds
+        """Whether a restart would change nothing: hung or lost devices are no reason for one."""
+        now, settings = self._clock.monotonic(), self._settings
+        failing = self._discovery_failing
+        listed = failing is None or now - failing < settings.no_discovery_seconds
+        return listed and now - self._heartbeat < settings.unhealthy_seconds
 
     def down(self) -> tuple[str, ...]:
         """Return the UUIDs of devices that do not answer."""
@@ -191,15 +197,18 @@ class Sampler:
             devices = self._backend.devices()
             expected = self._backend.expected()
         except DeviceError as error:
-            log.warning("finding devices failed: %s", error)
+            if self._discovery_failing is None:  # said once, not each second
+                log.warning("finding devices failed: %s", error)
+                self._discovery_failing = now
             self._count_error(DISCOVERY, error.reason)
             return
+        if not devices and not self._discovered.is_set():
+            log.warning("the %s back end lists no device on this node", self._backend.name)
+        self._discovery_failing = None
         self._discover_due = now + self._settings.discovery_seconds
         with self._lock:
-            wall = self._clock.wall()
-            self._devices = devices
-            self._accounts.set_devices(devices, expected, wall)
-            self._self.succeed(DISCOVERY, wall)
+            self._accounts.set_devices(devices, expected)
+            self._self.succeed(DISCOVERY, self._clock.wall())
             self._match_workers(devices)
             self._snapshot = None
         self._discovered.set()
@@ -264,8 +273,7 @@ class Sampler:
                 self._fail(worker.identity.uuid, reason)
 
     def _fail(self, uuid: str, reason: Reason) -> None:
-        now, wall = self._clock.monotonic(), self._clock.wall()
-        self._accounts.fail(uuid, reason, now, wall)
+        self._accounts.fail(uuid, reason, self._clock.monotonic())
         self._self.count_error(self._backend.name, reason)
         self._snapshot = None
 
@@ -276,17 +284,19 @@ class Sampler:
         if not self._discovered.is_set():
             return  # device ids cannot be told yet
         name, now = self._source.name, self._clock.monotonic()
+        with self._lock:
+            devices = self._accounts.identities()
         try:
-            found = self._source.allocations(self._devices, now)
+            found = self._source.allocations(devices, now)
         except AllocationError as error:
             log.debug("%s: %s", name, error)
             self._count_error(name, error.reason)
             return
         with self._lock:
-            now, wall = self._clock.monotonic(), self._clock.wall()
+            now = self._clock.monotonic()
             self._last_good = (now, found)
-            self._accounts.set_allocations(found, now, wall)
-            self._self.succeed(name, wall)
+            self._accounts.set_allocations(found, now)
+            self._self.succeed(name, self._clock.wall())
             unmatched = sum(self._source.unmatched.values())
             self._self.set_errors(name, UNMATCHED_DEVICE_ID, unmatched)
             self._snapshot = None
@@ -307,7 +317,7 @@ class Sampler:
             self._self.count_error(self._source.name, STALE_DROPPED)
         elif now - read_at <= 2 * self._settings.allocations_seconds:
             return
-        self._accounts.set_allocations(found, now, self._clock.wall())
+        self._accounts.set_allocations(found, now)
         self._snapshot = None
 
     def _wait_events(self) -> None:

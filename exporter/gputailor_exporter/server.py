@@ -10,9 +10,9 @@ import html
 import ipaddress
 import logging
 import socket
-import ssl
 import sys
 import threading
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, Final, Protocol, cast
@@ -28,6 +28,10 @@ log = logging.getLogger(__name__)
 
 #: A client that sends or takes nothing for this long is let go.
 CLIENT_TIMEOUT_SECONDS: Final = 15.0
+
+#: Connections at once; one more and the oldest is let go, so that clients that keep theirs open
+#: for ever, a byte at a time, can't keep a scrape out. A Prometheus pair needs two.
+MOST_CONNECTIONS: Final = 100
 
 #: A level above 1 costs more time than it saves bytes on pages of this size.
 GZIP_LEVEL: Final = 1
@@ -143,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
         fine = source.healthy if path == "/healthz" else source.ready
         lines = ["ok" if fine else "not ready: waiting for the first full cycle"]
         if path == "/healthz" and not fine:
-            lines = ["unhealthy: the watchdog stands still"]
+            lines = ["unhealthy: the watchdog stands still or the driver lists no device any more"]
         lines += [f"device {uuid} does not answer" for uuid in source.down()]
         status = HTTPStatus.OK if fine else HTTPStatus.SERVICE_UNAVAILABLE
         self._answer(status, PLAIN, ("\n".join(lines) + "\n").encode())
@@ -182,6 +186,8 @@ class MetricsServer(ThreadingHTTPServer):
         self.page = Page(source)
         self.auth = BasicAuth(web.users)
         self._tls = web.tls
+        self._turn = threading.Lock()
+        self._connections: dict[socket.socket, None] = {}  # the oldest first
         try:
             self.address_family = self._families[ipaddress.ip_address(address[0]).version]
         except ValueError:
@@ -198,19 +204,50 @@ class MetricsServer(ThreadingHTTPServer):
         host = f"[{host}]" if ":" in host else host
         return f"{'https' if self._tls else 'http'}://{host}:{port}"
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve one connection in a thread of its own; let the oldest go where there are many."""
+        self._enter(request)
+        super().process_request(request, client_address)
+
+    def _enter(self, connection: socket.socket) -> None:
+        with self._turn:
+            self._connections[connection] = None
+            if len(self._connections) <= MOST_CONNECTIONS:
+                return
+            oldest = next(iter(self._connections))
+            del self._connections[oldest]
+        with suppress(OSError):  # its client may have left already
+            oldest.shutdown(socket.SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection and forget it."""
+        with self._turn:
+            self._connections.pop(request, None)
+        super().shutdown_request(request)
+
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Serve one connection, after its handshake where TLS is on."""
         if self._tls is None:
             super().finish_request(request, client_address)
             return
+        with self._turn:
+            self._connections.pop(request, None)
         request.settimeout(CLIENT_TIMEOUT_SECONDS)
         try:
-            secured = self._tls.wrap_socket(request, server_side=True)
-        except (ssl.SSLError, OSError) as error:
-            log.debug("%s: TLS handshake failed: %s", client_address, error)
+            secured = self._tls.wrap_socket(
+                request, server_side=True, do_handshake_on_connect=False
+            )
+        except OSError as error:  # the client left
+            log.debug("%s: connection ended: %s", client_address, error)
             return
-        with secured:
-            super().finish_request(secured, client_address)
+        self._enter(secured)  # the socket it was made of is no longer one
+        try:
+            with secured:
+                secured.do_handshake()
+                super().finish_request(secured, client_address)
+        finally:
+            with self._turn:
+                self._connections.pop(secured, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients may leave whenever they like; that is no traceback. Own faults are."""

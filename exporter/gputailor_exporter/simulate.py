@@ -11,6 +11,7 @@ Devices on which nobody works are read once a page: a scenario's means are exact
 """
 
 import argparse
+import errno
 import gzip
 import json
 import multiprocessing
@@ -37,9 +38,9 @@ from gputailor_exporter.scenario import Scenario, ScenarioError, load, manifests
 from gputailor_exporter.scenarios.document import parse_duration, parse_time
 from gputailor_exporter.selfmetrics import SelfMetrics
 
-STEP_SECONDS: Final = 60.0
-PAGE_SECONDS: Final = 3600.0
 HISTORY_DAYS: Final = 14.0
+#: A longer history is a slip of the finger: a year of the demo takes minutes already.
+MOST_DAYS: Final = 3660.0
 JOBS: Final = 2
 _EOF: Final = b"# EOF\n"
 
@@ -84,7 +85,7 @@ class _Spell:
         )
         self.accounts = NodeAccounts(node, settings)
         self.devices = self.backend.devices()
-        self.accounts.set_devices(self.devices, self.backend.expected(), began)
+        self.accounts.set_devices(self.devices, self.backend.expected())
         self.own = SelfMetrics(began).families()
         self.working: tuple[DeviceIdentity, ...] = ()
         self.allocate()
@@ -92,7 +93,7 @@ class _Spell:
 
     def allocate(self) -> None:
         allocations = self.source.allocations(self.devices, self.wall)
-        self.accounts.set_allocations(allocations, self.wall, self.wall)
+        self.accounts.set_allocations(allocations, self.wall)
         self.working = tuple(device for device in self.devices if self._works(device))
 
     def _works(self, device: DeviceIdentity) -> bool:
@@ -104,7 +105,7 @@ class _Spell:
             try:
                 reading = self.backend.read(device, self.wall)
             except DeviceError as error:
-                self.accounts.fail(device.uuid, error.reason, self.wall, self.wall)
+                self.accounts.fail(device.uuid, error.reason, self.wall)
             else:
                 self.accounts.advance(device, reading, self.owner_of, self.wall)
         self.advances += len(devices)
@@ -184,8 +185,10 @@ def write_node(plan: Plan, node: str, path: Path) -> Written:
 def write_nodes(
     plan: Plan, nodes: Sequence[str], folder: Path, suffix: str, jobs: int
 ) -> list[Written]:
-    """Simulate nodes into ``folder``, ``jobs`` at a time; the order of ``nodes`` is kept."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Simulate nodes into ``folder``, ``jobs`` at a time; the order of ``nodes`` is kept.
+
+    The folder must be there.
+    """
     files = [folder / f"{node}{suffix}" for node in nodes]
     if min(jobs, len(nodes)) <= 1:
         return [write_node(plan, node, file) for node, file in zip(nodes, files, strict=True)]
@@ -201,7 +204,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, required=True, help="folder for the pages, one file per node")
     add("--start", help="begin, as --start=-14d, or ISO 8601 (default: --days before the end)")
     add("--end", default="now", help="end, as --end=-2h, or ISO 8601 (default: now)")
-    add("--days", type=float, default=HISTORY_DAYS, help="length without --start (default: 14)")
+    add("--days", type=_days, default=HISTORY_DAYS, help="length without --start (default: 14)")
     add(
         "--now", help="ISO time or Unix seconds that relative times count from (default: the clock)"
     )
@@ -212,7 +215,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--openmetrics", action="store_true", help="OpenMetrics text, as promtool takes it")
     add("--manifests", type=Path, help="also write the cluster's objects at the end, as JSON")
     add("--pin", type=Path, help="also write the scenario with its now fixed, for live exporters")
-    add("--jobs", type=int, default=JOBS, help="processes at once (default: 2)")
+    add("--jobs", type=_processes, default=JOBS, help="processes at once (default: 2)")
 
 
 class _UsageError(Exception):
@@ -228,35 +231,55 @@ def _plan(args: argparse.Namespace, now: float) -> Plan:
         raise _UsageError(f"--start: expected -14d, -3d@09:00 or an ISO time, found {args.start!r}")
     if start >= end:
         raise _UsageError("--start must be before --end")
+    if end - start > MOST_DAYS * 86400:
+        raise _UsageError(f"expected at most {MOST_DAYS:g} days from --start to --end")
     step, page_interval = _span("--step", args.step), _span("--page-interval", args.page_interval)
     return Plan(args.scenario, now, start, end, step, page_interval, args.openmetrics)
 
 
 def _anchor(text: str) -> float:
+    at = parse_time(_number(text), time.time())
+    if at is None:
+        raise _UsageError(f"--now: expected an ISO time or Unix seconds, found {text!r}")
+    return at
+
+
+def _number(text: str) -> float | str:
     try:
         return float(text)
     except ValueError:
-        at = parse_time(text, time.time())
-        if at is None:
-            raise _UsageError(
-                f"--now: expected an ISO time or Unix seconds, found {text!r}"
-            ) from None
-        return at
+        return text
 
 
 def _span(option: str, text: str) -> float:
-    try:
-        seconds: float | None = float(text)
-    except ValueError:
-        seconds = parse_duration(text)
+    seconds = parse_duration(_number(text))
     if seconds is None or seconds <= 0:
         raise _UsageError(f"{option}: expected a duration as 60s or 1h, found {text!r}")
     return seconds
 
 
+def _days(text: str) -> float:
+    days = _number(text)
+    if isinstance(days, str) or not 0 < days <= MOST_DAYS:
+        raise argparse.ArgumentTypeError(
+            f"expected days above 0, at most {MOST_DAYS:g}, not {text!r}"
+        )
+    return days
+
+
+def _processes(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 up, not {text!r}")
+    return int(text)
+
+
 def _run(args: argparse.Namespace) -> None:
     scenario = load(args.scenario, time.time() if args.now is None else _anchor(args.now))
     plan = _plan(args, scenario.now)
+    args.out.mkdir(parents=True, exist_ok=True)
+    for file in (args.pin, args.manifests):
+        if file is not None and not file.parent.is_dir():  # said before the work, not after it
+            raise OSError(errno.ENOENT, "its folder is not there", str(file))
     nodes = list(scenario.nodes) if args.node == "all" else [args.node]
     if nodes[0] not in scenario.nodes:
         known = ", ".join(scenario.nodes)
@@ -283,6 +306,15 @@ def run(args: argparse.Namespace) -> int:
         print(f"gputailor-exporter simulate: {error}", file=sys.stderr)  # noqa: T201 a command's answer
         return 2
     except (ScenarioError, OSError) as error:
-        print(f"gputailor-exporter simulate: {error}", file=sys.stderr)  # noqa: T201 likewise
+        print(f"gputailor-exporter simulate: {_words(error)}", file=sys.stderr)  # noqa: T201 likewise
+        return 1
+    except KeyboardInterrupt:
+        print("gputailor-exporter simulate: stopped; files may be cut short", file=sys.stderr)  # noqa: T201 likewise
         return 1
     return 0
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: cannot be written: {error.strerror}"
+    return str(error)

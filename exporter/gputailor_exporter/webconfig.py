@@ -8,6 +8,7 @@ an error, never ignored: a security setting must not be lost in silence.
 
 import hashlib
 import os
+import re
 import ssl
 import threading
 from base64 import b64decode
@@ -20,6 +21,7 @@ from typing import Any, Final
 _TLS_KEYS: Final = {"cert_file", "key_file", "client_ca_file", "client_auth_type", "min_version"}
 _TOP_KEYS: Final = {"tls_server_config", "basic_auth_users"}
 _VERSIONS: Final = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+_BCRYPT: Final = re.compile(r"\$2[abxy]\$(0[4-9]|[12]\d|3[01])\$[./A-Za-z0-9]{53}")
 _CLIENT_AUTH: Final = {
     "NoClientCert": ssl.CERT_NONE,
     "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
@@ -82,6 +84,9 @@ def _tls_context(path: Path, section: Mapping[str, Any]) -> ssl.SSLContext:
     verify = _CLIENT_AUTH[auth]
     if verify is not ssl.CERT_NONE and not section.get("client_ca_file"):
         raise WebConfigError(f"{path}: client_auth_type {auth} needs client_ca_file")
+    for key in ("cert_file", "key_file", "client_ca_file"):
+        if section.get(key):
+            _require_readable(path, key, path.parent / str(section[key]))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[version]
     try:
@@ -97,12 +102,21 @@ def _tls_context(path: Path, section: Mapping[str, Any]) -> ssl.SSLContext:
     return context
 
 
+def _require_readable(path: Path, key: str, file: Path) -> None:
+    try:
+        with file.open("rb"):
+            pass
+    except OSError as error:
+        text = f"{path}: tls_server_config: {key}: {file} cannot be read: {error.strerror}"
+        raise WebConfigError(text) from error
+
+
 def _users(path: Path, section: object) -> dict[str, bytes]:
     if not isinstance(section, dict):
         raise WebConfigError(f"{path}: basic_auth_users must map names to bcrypt hashes")
     users = {}
     for name, hashed in section.items():
-        if not isinstance(hashed, str) or not hashed.startswith("$2"):
+        if not isinstance(hashed, str) or _BCRYPT.fullmatch(hashed) is None:
             raise WebConfigError(
                 f"{path}: basic_auth_users: {name}: expected a bcrypt hash ($2y$...), "
                 "as `htpasswd -nBC 10 NAME` prints it"

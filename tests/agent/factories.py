@@ -75,7 +75,7 @@ def spec(key: str, memory_gib: float, **figures: Any) -> DeviceSpec:
         "tensor_cores": True,
         "compute_capability": "8.0",
         "tdp_watts": 400.0,
-        "idle_loaded_watts": None,
+        "interconnect_bytes_per_second": 600e9,
         "mig": (),
         **figures,
     }
@@ -108,6 +108,7 @@ L4: Final = spec(
     fp16_tensor_flops=120e12,
     compute_capability="8.9",
     tdp_watts=72.0,
+    interconnect_bytes_per_second=0.0,
 )
 T4: Final = spec(
     "T4",
@@ -117,6 +118,7 @@ T4: Final = spec(
     fp16_tensor_flops=65e12,
     compute_capability="7.5",
     tdp_watts=70.0,
+    interconnect_bytes_per_second=0.0,
 )
 A40: Final = spec(
     "A40",
@@ -126,6 +128,7 @@ A40: Final = spec(
     fp16_tensor_flops=150e12,
     compute_capability="8.6",
     tdp_watts=300.0,
+    interconnect_bytes_per_second=112e9,
 )
 PRICES: Final = {"A100": 4.0, "H100": 8.0, "L4": 0.8, "T4": 0.4, "A40": 2.0}
 
@@ -140,6 +143,9 @@ class FakeCatalogue:
 
     def find(self, model: str, memory_bytes: int | None = None) -> DeviceSpec | None:
         return next((card for card in self.devices if card.key == model.partition("-MIG")[0]), None)
+
+    def of_instance(self, instance_type: str) -> DeviceSpec | None:
+        return self.find(instance_type.partition("-")[2])
 
     def price(
         self,

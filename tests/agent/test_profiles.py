@@ -39,6 +39,7 @@ from tests.agent.factories import (
 WINDOW = Window(start=NOW - 14 * DAY, end=NOW)
 
 amounts = st.floats(min_value=0, max_value=3600, allow_nan=False).map(quantise)
+link_amounts = st.integers(0, 2**42).map(lambda kib: kib * 1024.0)  # up to 1.2 TB a second
 
 
 @st.composite
@@ -79,7 +80,7 @@ def usage_rows(draw, pods=("a", "b"), gpus=("G0", "G1"), hours=range(-3, 3)):
         signals=draw(st.dictionaries(st.sampled_from(["kernel", "sm", "dram"]), signal_uses())),
         warmup={"kernel": Warmup(observed_seconds=draw(amounts), active_seconds=0.0)},
         conditions=draw(st.dictionaries(st.sampled_from(["amp_candidate"]), amounts)),
-        link_bytes=draw(st.dictionaries(st.sampled_from(["pcie/rx"]), amounts)),
+        link_bytes=draw(st.dictionaries(st.sampled_from(["pcie/rx", "nvlink/tx"]), link_amounts)),
         memory_peak_bytes=draw(st.none() | st.integers(0, 80 * GIB)),
         memory_peak_kind=draw(st.sampled_from(["peak", "sampled", "mean"])),
         memory_total_bytes=draw(st.none() | st.just(80 * GIB)),
@@ -136,6 +137,7 @@ def test_a_profile_of_merged_rows_conserves_every_total(usage, data):
         less.warmup,
         less.conditions,
     )
+    assert [use.link_bytes for use in whole.gpus] == [use.link_bytes for use in less.gpus]
     assert whole.energy_joules == less.energy_joules
     assert whole.memory_peak_bytes == less.memory_peak_bytes
     assert whole.use("kernel").observed_seconds == sum(

@@ -115,7 +115,7 @@ def shared_node() -> Snapshot:
     for at in range(4):
         reading = cycle(float(at), processes=processes, process_utilization_known=True)
         made.advance(device, reading, owner, WALL + at)
-    made.set_allocations([sliced("a", device), sliced("b", device)], 3.0, WALL + 3)
+    made.set_allocations([sliced("a", device), sliced("b", device)], 3.0)
     return whole(made)
 
 
@@ -126,8 +126,8 @@ def lost_node() -> Snapshot:
     for at in range(3):
         for device in devices:
             made.advance(device, cycle(float(at)), None, WALL + at)
-    made.fail(devices[0].uuid, Reason.TIMEOUT, 8.0, WALL + 8)
-    made.set_devices(devices[:1], 8, WALL + 9)
+    made.fail(devices[0].uuid, Reason.TIMEOUT, 8.0)
+    made.set_devices(devices[:1], 8)
     return whole(made)
 
 

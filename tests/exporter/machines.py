@@ -53,8 +53,8 @@ def accounts(
     **settings: Any,
 ) -> NodeAccounts:
     made = NodeAccounts("node-1", AccountingSettings(**settings))
-    made.set_devices(devices, len([one for one in devices if not one.parent_uuid]), WALL)
-    made.set_allocations(allocations, 0.0, WALL)
+    made.set_devices(devices, len([one for one in devices if not one.parent_uuid]))
+    made.set_allocations(allocations, 0.0)
     return made
 
 

@@ -60,8 +60,10 @@ class StubAllocations:
     closed: bool = False
     name: str = "kubelet"
     unmatched: dict[str, int] = field(default_factory=dict)
+    asked: tuple[DeviceIdentity, ...] = ()
 
     def allocations(self, devices: Sequence[DeviceIdentity], at: float) -> tuple[Allocation, ...]:
+        self.asked = tuple(devices)
         self.before()
         return self.held
 

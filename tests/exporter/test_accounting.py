@@ -1,6 +1,7 @@
 """Integrals, gaps and energy of one device."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -167,7 +168,7 @@ def test_a_lost_device_is_down_and_the_others_go_on():
             [reading(at, {Signal.KERNEL: 1.0}, power_watts=100.0) for at in (0.0, 1.0)],
             device,
         )
-    made.fail("GPU-a", Reason.GPU_IS_LOST, 2.0, WALL)
+    made.fail("GPU-a", Reason.GPU_IS_LOST, 2.0)
     advance(made, [reading(2.0, {Signal.KERNEL: 1.0})], OTHER)
     snapshot = made.snapshot(WALL)
     assert one(snapshot, m.DEVICE_UP, gpu_uuid="GPU-a") == 0.0
@@ -183,7 +184,7 @@ def test_a_lost_device_is_down_and_the_others_go_on():
 def test_a_gpu_that_vanished_from_the_bus_stays_with_up_0_beside_expected_and_present():
     made = accounts((GPU, OTHER))
     advance(made, [reading(0.0, {Signal.KERNEL: 1.0})])
-    made.set_devices((OTHER,), 2, WALL)
+    made.set_devices((OTHER,), 2)
     snapshot = made.snapshot(WALL)
     assert one(snapshot, m.DEVICE_UP, gpu_uuid="GPU-a") == 0.0
     assert samples(snapshot, m.EXPORTER_DEVICES) == {("expected",): 2.0, ("present",): 1.0}
@@ -191,15 +192,31 @@ def test_a_gpu_that_vanished_from_the_bus_stays_with_up_0_beside_expected_and_pr
 
 def test_an_unknown_number_of_expected_devices_is_absent():
     made = accounts()
-    made.set_devices((GPU,), None, WALL)
+    made.set_devices((GPU,), None)
     assert samples(made.snapshot(WALL), m.EXPORTER_DEVICES) == {("present",): 1.0}
 
 
 def test_a_mig_instance_that_was_taken_apart_leaves_and_is_no_gpu_of_its_own():
     made = accounts((PARENT, SLICE))
     assert samples(made.snapshot(WALL), m.EXPORTER_DEVICES)["present",] == 1.0
-    made.set_devices((PARENT,), 1, WALL)
+    made.set_devices((PARENT,), 1)
     assert one(made.snapshot(WALL), m.DEVICE_INFO, gpu_uuid="MIG-1") is None
+
+
+def test_mig_instances_of_a_gpu_that_vanished_stay_with_up_0():
+    made = accounts((PARENT, SLICE))
+    made.set_devices((), 1)
+    snapshot = made.snapshot(WALL)
+    assert one(snapshot, m.DEVICE_UP, gpu_uuid="MIG-1") == 0.0
+    made.set_devices((PARENT,), 1)  # back, and in one piece
+    assert one(made.snapshot(WALL), m.DEVICE_INFO, gpu_uuid="MIG-1") is None
+
+
+def test_of_two_devices_with_one_number_the_present_one_comes_last():
+    made = accounts((GPU,))
+    newcomer = replace(OTHER, index=GPU.index)
+    made.set_devices((newcomer,), 1)
+    assert made.identities() == (GPU, newcomer)
 
 
 def test_the_parent_of_mig_instances_keeps_power_energy_and_temperature_only():
@@ -290,6 +307,16 @@ def test_throttled_seconds_are_held_by_reason():
     snapshot = made.snapshot(WALL)
     assert one(snapshot, m.DEVICE_THROTTLED_SECONDS, reason="power") == 2.0
     assert one(snapshot, m.DEVICE_THROTTLED_SECONDS, reason="thermal") == 1.0
+
+
+def test_a_device_that_is_never_throttled_has_zeros_and_an_unreadable_one_nothing():
+    made = accounts((GPU, OTHER))
+    advance(made, [reading(at, throttle_reasons=frozenset()) for at in (0.0, 1.0)])
+    advance(made, [reading(at) for at in (0.0, 1.0)], OTHER)
+    found = samples(made.snapshot(WALL), m.DEVICE_THROTTLED_SECONDS)
+    assert {row[-1] for row in found} == {str(reason) for reason in m.ThrottleReason}
+    assert {row[2] for row in found} == {"GPU-a"}
+    assert set(found.values()) == {0.0}
 
 
 def test_repeated_xids_count_up_and_keep_their_last_time():

@@ -3,6 +3,7 @@
 import pytest
 
 from gputailor_exporter import metrics as m
+from gputailor_exporter.allocations import Allocation, ContainerRef
 from gputailor_exporter.devices.base import PcieLink, Reason
 from gputailor_exporter.metrics import CONTAINER_SIGNALS, HISTOGRAM_SIGNALS, Sharing, Signal
 from tests.exporter.machines import (
@@ -52,7 +53,7 @@ def full(at, signals=None, *, pcie=0, joules=0.0, used=GIB):
 def test_a_new_holder_has_every_known_counter_at_0_at_once():
     made = accounts()
     advance(made, [full(0.0), full(1.0)])
-    made.set_allocations([holds("a")], 1.5, WALL)
+    made.set_allocations([holds("a")], 1.5)
     snapshot = made.snapshot(WALL)
     for family in (m.CONTAINER_ACTIVE_SECONDS, m.CONTAINER_OBSERVED_SECONDS):
         found = samples(snapshot, family)
@@ -98,7 +99,7 @@ def test_without_histograms_there_is_none():
 def test_an_exclusive_holder_gets_the_devices_values_from_its_allocation_on():
     made = accounts()
     advance(made, [full(0.0), full(1.0, joules=100.0)])
-    made.set_allocations([holds("a")], 1.5, WALL)
+    made.set_allocations([holds("a")], 1.5)
     advance(made, [full(2.0, joules=200.0), full(3.0, joules=300.0)])
     snapshot = made.snapshot(WALL)
     assert one(snapshot, m.CONTAINER_ACTIVE_SECONDS, signal="sm") == 0.75
@@ -124,10 +125,10 @@ def test_a_mig_holder_gets_its_slices_values():
 def test_an_ended_container_loses_its_allocation_at_once_and_lingers_unchanged():
     made = accounts(allocations=[holds("a")], linger_seconds=30.0)
     advance(made, [full(0.0), full(1.0)])
-    made.set_allocations([], 1.0, WALL)
+    made.set_allocations([], 1.0)
     before = samples(made.snapshot(WALL), m.CONTAINER_ACTIVE_SECONDS)
     advance(made, [full(2.0)])
-    made.set_allocations([], 31.0, WALL)
+    made.set_allocations([], 31.0)
     snapshot = made.snapshot(WALL)
     assert one(snapshot, m.CONTAINER_ALLOCATED) is None
     assert one(snapshot, m.CONTAINER_ALLOCATED_SHARE) is None
@@ -140,8 +141,8 @@ def test_an_ended_container_loses_its_allocation_at_once_and_lingers_unchanged()
 def test_nothing_of_an_ended_container_is_left_after_the_linger_time():
     made = accounts(allocations=[holds("a")], linger_seconds=30.0)
     advance(made, [full(0.0), full(1.0)])
-    made.set_allocations([], 1.0, WALL)
-    made.set_allocations([], 31.5, WALL)
+    made.set_allocations([], 1.0)
+    made.set_allocations([], 31.5)
     names = [found.family.name for found in made.snapshot(WALL).families]
     assert not [name for name in names if "_container_" in name]
 
@@ -149,13 +150,25 @@ def test_nothing_of_an_ended_container_is_left_after_the_linger_time():
 def test_the_same_container_seen_again_goes_on_without_the_pause():
     made = accounts(allocations=[holds("a")])
     advance(made, [full(0.0), full(1.0)])
-    made.set_allocations([], 1.0, WALL)
-    made.set_allocations([holds("a")], 5.0, WALL)
+    made.set_allocations([], 1.0)
+    made.set_allocations([holds("a")], 5.0)
     advance(made, [full(5.0), full(6.0)])
     snapshot = made.snapshot(WALL)
     assert one(snapshot, m.CONTAINER_ALLOCATED) == 1.0
     assert one(snapshot, m.CONTAINER_ALLOCATED_SECONDS) == 2.0
     assert one(snapshot, m.CONTAINER_OBSERVED_SECONDS, signal="kernel") == 2.0
+
+
+def test_a_container_of_unknown_uid_seen_again_may_be_another_and_begins_at_0():
+    unnamed = Allocation(ContainerRef("team", "a", "main"), GPU.uuid)
+    made = accounts(allocations=[unnamed])
+    advance(made, [full(0.0), full(1.0)])
+    made.set_allocations([], 1.0)
+    made.set_allocations([unnamed], 5.0)
+    snapshot = made.snapshot(WALL)
+    assert one(snapshot, m.CONTAINER_ALLOCATED_SECONDS) == 0.0
+    assert one(snapshot, m.CONTAINER_MEMORY_PEAK) is None
+    assert one(snapshot, m.CONTAINER_OBSERVED_SECONDS, signal="kernel") == 0.0
 
 
 def test_two_replicas_of_one_container_are_one_allocation_with_both_shares():
@@ -168,8 +181,8 @@ def test_two_replicas_of_one_container_are_one_allocation_with_both_shares():
 def test_allocated_seconds_go_on_while_the_device_hangs():
     made = accounts(allocations=[holds("a")])
     advance(made, [full(0.0), full(1.0)])
-    made.fail("GPU-a", Reason.TIMEOUT, 6.0, WALL)
-    made.set_allocations([holds("a")], 10.0, WALL)
+    made.fail("GPU-a", Reason.TIMEOUT, 6.0)
+    made.set_allocations([holds("a")], 10.0)
     snapshot = made.snapshot(WALL)
     assert one(snapshot, m.CONTAINER_ALLOCATED_SECONDS) == 10.0
     assert one(snapshot, m.CONTAINER_OBSERVED_SECONDS, signal="kernel") == 1.0
@@ -184,7 +197,7 @@ def test_an_allocation_of_a_device_that_is_not_here_is_still_told():
 def test_the_memory_peak_is_kept_since_the_allocation_began():
     made = accounts()
     advance(made, [full(0.0, used=50 * GIB)])
-    made.set_allocations([holds("a")], 0.5, WALL)
+    made.set_allocations([holds("a")], 0.5)
     advance(made, [full(float(at), used=used * GIB) for at, used in ((1, 3), (2, 9), (3, 4))])
     snapshot = made.snapshot(WALL)
     assert one(snapshot, m.CONTAINER_MEMORY_PEAK) == 9 * GIB
@@ -220,6 +233,16 @@ def test_histogram_counts_stay_integers_and_follow_time_when_the_beat_wavers():
     found = histogram(made.snapshot(WALL), m.CONTAINER_ACTIVITY, signal="sm")
     assert found[7] == pytest.approx(at, abs=0.5)
     assert all(count == int(count) for count in found[:-1])
+
+
+def test_a_mean_over_more_than_the_gap_is_observed_but_no_one_second_value():
+    made = accounts(allocations=[holds("a")])
+    advance(made, [reading(0.0, BUSY, covers=1.0), reading(20.0, BUSY, covers=20.0)])
+    snapshot = made.snapshot(WALL)
+    assert one(snapshot, m.CONTAINER_OBSERVED_SECONDS, signal="kernel") == 20.0
+    assert one(snapshot, m.CONTAINER_CONDITION_SECONDS, condition="amp_candidate") == 0.0
+    for signal in ("kernel", "sm", "width"):
+        assert histogram(snapshot, m.CONTAINER_ACTIVITY, signal=signal)[7] == 0.0
 
 
 def test_width_is_sm_over_kernel_while_kernels_run_and_at_most_1():
@@ -292,7 +315,7 @@ def test_zeros_of_a_minute_without_activity_do_not_count():
 
 def test_the_last_minute_settles_when_the_container_ends():
     made = kernel_seconds(accounts(allocations=[holds("a")]), [1.0, 0.0, 0.0])
-    made.set_allocations([], 4.0, WALL)
+    made.set_allocations([], 4.0)
     assert zeros(made) == 2.0
 
 
@@ -317,7 +340,7 @@ def test_link_saturation_is_absent_where_the_link_is_unknown():
 def test_a_second_holder_makes_the_first_ones_device_values_stand_still():
     made = accounts(allocations=[holds("a")])
     advance(made, [full(0.0), full(1.0)])
-    made.set_allocations([holds("a"), holds("b")], 1.0, WALL)
+    made.set_allocations([holds("a"), holds("b")], 1.0)
     advance(made, [full(2.0)])
     found = samples(made.snapshot(WALL), m.CONTAINER_OBSERVED_SECONDS, signal="kernel", pod="a")
     assert list(found.values()) == [1.0]

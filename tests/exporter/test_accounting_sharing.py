@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 from gputailor_exporter import metrics as m
 from gputailor_exporter.allocations import ContainerRef
 from gputailor_exporter.devices.base import ProcessReading
-from gputailor_exporter.metrics import Signal
+from gputailor_exporter.metrics import Sharing, Signal
 from tests.exporter.machines import (
     GIB,
     WALL,
     accounts,
     advance,
     container,
+    holds,
     one,
     reading,
     samples,
@@ -129,6 +130,51 @@ def test_once_owners_are_found_a_sharer_without_process_was_idle():
     assert one(snapshot, m.CONTAINER_MEMORY_USED, pod="b") == 0.0
 
 
+@pytest.mark.parametrize("used", [None, 30 * GIB])
+def test_a_driver_that_lists_no_process_on_a_device_in_use_makes_no_sharer_idle(used):
+    made = two_pods()
+    for at in (0.0, 1.0):
+        blind = reading(
+            at,
+            {Signal.KERNEL: 0.0},
+            used_bytes=used,
+            processes=(),
+            process_utilization_known=True,
+        )
+        advance(made, [blind], owner_of=owner)
+    snapshot = made.snapshot(WALL)
+    assert active(made, "a") is None
+    assert one(snapshot, m.CONTAINER_MEMORY_USED, pod="a") is None
+    assert one(snapshot, m.CONTAINER_MEMORY_PEAK, pod="a") is None
+
+
+def test_a_device_without_any_context_is_idle_for_all_its_sharers():
+    made = two_pods()
+    advance(made, [shared(at, (), 0.0, used=8 << 20) for at in (0.0, 1.0)], owner_of=owner)
+    assert active(made, "a") == 0.0
+    assert one(made.snapshot(WALL), m.CONTAINER_MEMORY_USED, pod="b") == 0.0
+
+
+def test_a_client_of_mps_is_not_idle_while_the_server_runs_kernels():
+    way = {"sharing": Sharing.MPS, "share": 0.5}
+    made = accounts(allocations=[holds("a", **way), holds("b", **way)])
+    group = (process(1), process(101, 0.2), process(900, 0.4))
+    advance(made, [shared(at, group) for at in (0.0, 1.0)], owner_of=owner)
+    assert active(made, "a") is None
+    assert active(made, "b") == pytest.approx(0.2)
+    assert unattributed(made) == pytest.approx(0.4)
+
+
+def test_process_memory_above_the_device_is_scaled_down():
+    made = two_pods()
+    group = (process(1, memory=9 * GIB), process(101, memory=6 * GIB), process(900, memory=5 * GIB))
+    advance(made, [shared(0.0, group)], owner_of=owner)
+    snapshot = made.snapshot(WALL)
+    assert one(snapshot, m.CONTAINER_MEMORY_USED, pod="a") == 4.5 * GIB
+    assert one(snapshot, m.CONTAINER_MEMORY_USED, pod="b") == 3 * GIB
+    assert one(snapshot, m.DEVICE_UNATTRIBUTED_MEMORY) == 2.5 * GIB
+
+
 def test_a_process_that_does_not_tell_its_share_makes_its_container_unknown():
     made = two_pods()
     group = (ProcessReading(1, GIB, None), process(2, 0.2), process(101, 0.1))
@@ -205,7 +251,7 @@ def test_sharers_and_unattributed_add_up_to_the_device_always(cycles, late):
     at, joules = 0.0, 0.0
     for step, kernel, encoder, processes, known in cycles:
         if late and at > 3.0:
-            made.set_allocations([sliced("a"), sliced("b")], at + step / 2, WALL)
+            made.set_allocations([sliced("a"), sliced("b")], at + step / 2)
         at += step
         joules += 100.0 * step
         group = None if processes is None else tuple(processes)
@@ -228,6 +274,10 @@ def test_sharers_and_unattributed_add_up_to_the_device_always(cycles, late):
     energy = sum(samples(snapshot, m.CONTAINER_ENERGY).values())
     rest = one(snapshot, m.DEVICE_UNATTRIBUTED_ENERGY) or 0.0
     assert energy + rest == pytest.approx(one(snapshot, m.DEVICE_ENERGY) or 0.0, abs=1e-6)
+    memory = sum(samples(snapshot, m.CONTAINER_MEMORY_USED).values())
+    rest = one(snapshot, m.DEVICE_UNATTRIBUTED_MEMORY)
+    if rest is not None:  # processes were readable in the last cycle
+        assert memory + rest == pytest.approx(one(snapshot, m.DEVICE_MEMORY_USED))
     for pod in PODS:
         observed = one(snapshot, m.CONTAINER_OBSERVED_SECONDS, pod=pod, signal="kernel") or 0.0
         allocated = one(snapshot, m.CONTAINER_ALLOCATED_SECONDS, pod=pod) or 0.0

@@ -94,7 +94,7 @@ def test_a_renderer_follows_new_rows_and_new_values():
         assert renderer.render(snapshot, openmetrics=openmetrics) == render(
             snapshot, openmetrics=openmetrics
         )
-        made.set_allocations([], 100.0, WALL)
+        made.set_allocations([], 100.0)
 
 
 @given(

@@ -93,7 +93,9 @@ def test_what_is_no_address_is_refused(text):
     ("flags", "said"),
     [
         (["--backend", "cuda"], "expected one of nvml, simulated, not 'cuda'"),
-        (["--interval", "0"], "expected seconds from 0.05 up, not '0'"),
+        (["--interval", "0"], "expected seconds from 0.05 to 10, not '0'"),
+        (["--interval", "60"], "expected seconds from 0.05 to 10, not '60'"),
+        (["--linger", "inf"], "expected seconds from 0 up, not 'inf'"),
         (["--interval", "nan"], "not 'nan'"),
         (["--linger", "-1"], "expected seconds"),
         (["--log-level", "loud"], "expected one of debug"),

@@ -245,3 +245,29 @@ def test_a_watchdog_that_stands_still_is_unhealthy():
     assert sampler.healthy
     now[0] = 31.0
     assert not sampler.healthy
+
+
+def test_a_driver_that_lists_no_devices_any_more_is_unhealthy_until_it_does():
+    failing = []
+
+    def discover():
+        if failing:
+            raise DeviceError(Reason.DRIVER_ERROR, "nvmlDeviceGetCount")
+
+    with running(StubBackend(discover=discover), no_discovery_seconds=0.1) as sampler:
+        eventually(lambda: sampler.ready)
+        failing.append(True)
+        eventually(lambda: errors(sampler, "discovery", "driver_error") > 0)
+        assert sampler.healthy
+        eventually(lambda: not sampler.healthy)
+        failing.clear()
+        eventually(lambda: sampler.healthy)
+
+
+def test_a_node_without_devices_is_said_once_and_is_ready(caplog):
+    with running(StubBackend(())) as sampler:
+        eventually(lambda: sampler.ready)
+        time.sleep(3 * BEAT)
+    assert [r for r in caplog.messages if "lists no device" in r] == [
+        "the stub back end lists no device on this node"
+    ]

@@ -6,7 +6,7 @@ from gputailor_exporter import metrics as m
 from gputailor_exporter.allocations import AllocationError
 from gputailor_exporter.devices.base import ProcessReading
 from gputailor_exporter.metrics import Signal
-from tests.exporter.machines import container, holds, one, reading, samples, sliced
+from tests.exporter.machines import GPU, OTHER, container, holds, one, reading, samples, sliced
 from tests.exporter.running_sampler import errors, observed, running, value
 from tests.exporter.stubs import (
     Gate,
@@ -48,6 +48,19 @@ def test_ids_that_name_no_present_device_are_counted_as_errors_of_the_source():
     source = StubAllocations((holds("a"),), unmatched={"nvidia.com/gpu": 2, "gpu.nvidia.com": 1})
     with running(StubBackend(), source) as sampler:
         eventually(lambda: errors(sampler, "kubelet", "unmatched_device_id") == 3.0)
+
+
+def test_a_gpu_that_fell_off_the_bus_is_still_held():
+    backend, source = StubBackend((GPU, OTHER)), StubAllocations((holds("a"), holds("b", OTHER)))
+    with running(backend, source) as sampler:
+        eventually(lambda: value(sampler, m.CONTAINER_ALLOCATED, pod="a") == 1.0)
+        backend.identities = (OTHER,)
+        eventually(lambda: value(sampler, m.DEVICE_UP, gpu_uuid="GPU-a") == 0.0)
+        source.asked = ()
+        eventually(lambda: source.asked == (GPU, OTHER))
+        before = value(sampler, m.CONTAINER_ALLOCATED_SECONDS, pod="a")
+        eventually(lambda: value(sampler, m.CONTAINER_ALLOCATED_SECONDS, pod="a") > before)
+        assert value(sampler, m.CONTAINER_ALLOCATED, pod="a") == 1.0
 
 
 def test_ended_containers_leave_after_their_linger_time():

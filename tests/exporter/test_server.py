@@ -21,7 +21,7 @@ from gputailor_exporter.accounting import Snapshot
 from gputailor_exporter.exposition import render
 from gputailor_exporter.sampler import Sampler
 from gputailor_exporter.server import MetricsServer, Page, accepts_gzip, wants_openmetrics
-from gputailor_exporter.webconfig import BasicAuth, WebConfig, WebConfigError, load_web_config
+from gputailor_exporter.webconfig import BasicAuth, WebConfig, load_web_config
 from tests.exporter.fleets import exclusive_node, shared_node
 from tests.exporter.machines import OTHER
 from tests.exporter.running_sampler import settings
@@ -353,44 +353,38 @@ def test_clients_need_a_certificate_where_the_file_says_so(source, certificate):
         assert get(server, context=own)[0] == 200
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[]", "must be a mapping"),
-        ("a: [", "is not YAML"),
-        ("http_server_config: {}", "'http_server_config' is not supported"),
-        ("basic_auth_users: [a]", "must map names to bcrypt hashes"),
-        ("basic_auth_users: {a: plain}", "expected a bcrypt hash"),
-        ("tls_server_config: {cert_file: x}", "key_file is missing"),
-        ("tls_server_config: {cert_file: x, key_file: y}", "cannot be used"),
-        (
-            "tls_server_config: {cert_file: x, key_file: y, cipher_suites: []}",
-            "'cipher_suites' is not supported",
-        ),
-        (
-            "tls_server_config: {cert_file: x, key_file: y, min_version: TLS10}",
-            "min_version must be one of",
-        ),
-        (
-            "tls_server_config: {cert_file: x, key_file: y, client_auth_type: RequireAndVerifyClientCert}",
-            "needs client_ca_file",
-        ),
-    ],
-)
-def test_a_web_config_that_cannot_be_honoured_is_refused_with_its_place(tmp_path, text, said):
-    file = tmp_path / "web.yml"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(WebConfigError, match=r"web\.yml") as caught:
-        load_web_config(file)
-    assert said in str(caught.value)
+@contextmanager
+def slow_clients(server, count):
+    """Connections whose requests never end."""
+    host, port = server.server_address[:2]
+    clients = [socket.create_connection((host, port), timeout=5) for _ in range(count)]
+    try:
+        for client in clients:
+            client.sendall(b"GET /metrics HTTP/1.1\r\n")
+        yield clients
+    finally:
+        for client in clients:
+            client.close()
 
 
-def test_a_missing_web_config_is_refused(tmp_path):
-    with pytest.raises(WebConfigError, match="cannot be read"):
-        load_web_config(tmp_path / "none.yml")
+def hung_up(client):
+    client.settimeout(5)
+    try:
+        return client.recv(1) == b""
+    except ConnectionError:
+        return True
 
 
-def test_an_empty_web_config_asks_for_nothing(tmp_path):
-    file = tmp_path / "web.yml"
-    file.write_text("", encoding="utf-8")
-    assert load_web_config(file) == WebConfig()
+def test_clients_that_never_end_cannot_keep_a_scrape_out(server, monkeypatch):
+    monkeypatch.setattr("gputailor_exporter.server.MOST_CONNECTIONS", 4)
+    with slow_clients(server, 6) as clients:
+        eventually(lambda: len(server._connections) <= 4)
+        assert get(server)[0] == 200
+        assert [hung_up(client) for client in clients[:2]] == [True, True]
+        clients[5].sendall(b"\r\n")  # a young one is still served
+        assert clients[5].recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_connection_that_ended_is_forgotten(server):
+    assert get(server)[0] == 200
+    eventually(lambda: not server._connections)

@@ -197,11 +197,44 @@ def test_one_node_can_be_compressed_and_written_as_openmetrics(tmp_path):
         (["--step", "often"], "--step: expected a duration"),
         (["--page-interval", "0"], "--page-interval: expected a duration"),
         (["--now", "never"], "--now: expected"),
+        (["--now", "nan"], "--now: expected"),
+        (["--step", "inf"], "--step: expected a duration"),
+        (["--start", "2001-01-01"], "at most 3660 days"),
     ],
 )
 def test_wrong_options_are_told_and_end_with_2(tmp_path, capsys, options, message):
     assert run("--scenario", SMALL, "--out", tmp_path, *options) == 2
     assert re.search(message, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--days", "nan"], "--days: expected days above 0"),
+        (["--days", "inf"], "--days: expected days above 0"),
+        (["--jobs", "0"], "--jobs: expected a whole number from 1 up"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_wrong_usage(tmp_path, capsys, options, message):
+    with pytest.raises(SystemExit) as ended:
+        run("--scenario", SMALL, "--out", tmp_path, *options)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--manifests", "--pin"])
+def test_a_target_without_a_folder_is_told_before_the_work(tmp_path, capsys, option):
+    target = tmp_path / "nowhere" / "file"
+    assert run("--scenario", SMALL, "--out", tmp_path, option, target) == 1
+    assert f"{target}: cannot be written" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_folder_that_is_a_file_is_told_with_its_name(tmp_path, capsys):
+    taken = tmp_path / "taken"
+    taken.touch()
+    assert run("--scenario", SMALL, "--out", taken) == 1
+    assert f"{taken}: cannot be written: File exists" in capsys.readouterr().err
 
 
 def test_a_scenario_that_is_not_there_ends_with_1(tmp_path, capsys):

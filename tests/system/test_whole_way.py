@@ -209,9 +209,8 @@ def test_the_findings_figures_are_what_the_driver_was_told(machine):
     finding = only_verdict(plan).primary
     assert finding is not None, only_verdict(plan).silences
     assert finding.rule == "too_many_gpus"
-    # one of two GPUs works; the other's half of the cost is the saving
-    assert finding.slowdown.low == pytest.approx(max(1.0, 2 * 0.15 / 1), rel=0.01)
-    assert finding.slowdown.high == pytest.approx(2.0, rel=0.01)
+    # the other GPU never worked, so the work that is done fits on one of them as it is
+    assert (finding.slowdown.low, finding.slowdown.high) == (1.0, 1.0)
     mean_kernel = only_verdict(plan).mean_kernel
     assert mean_kernel == pytest.approx(0.30, rel=0.01)  # 60 % on one of two
     text = render(plan, "markdown")

@@ -1,11 +1,13 @@
 """The FastAPI application.
 
 Pages (`/`, `/workloads/ID`) draw the same documents as the console; `/api/v1/...` gives the same
-values as ``--output json``. Nothing is computed on a request beyond laying out the latest plan. The
+values as ``--output json``, and each weekly report as it was made. Nothing is computed on a request
+beyond laying out the latest plan. Live pages say when the plan was made and how scraping goes. The
 pages load nothing from other hosts, run no script, and escape every name: names come from the
 cluster's users.
 """
 
+from datetime import UTC, datetime
 from importlib import metadata
 from typing import Annotated, Final
 
@@ -15,10 +17,10 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from gputailor_agent.api.state import AgentState
+from gputailor_agent.api.state import AgentState, KeptReport
 from gputailor_agent.model.judgement import Plan, Verdict
-from gputailor_agent.reports import explain_page, json_report, overview, plan_page
-from gputailor_agent.reports.document import Document, Paragraph, block_kind
+from gputailor_agent.reports import explain_page, json_report, overview, plan_page, units
+from gputailor_agent.reports.document import Bullets, Document, Heading, Paragraph, block_kind
 from gputailor_agent.reports.explain import UnknownWorkloadError, explain, find_verdict
 
 _NO_PLAN: Final = "No report yet: the agent has not finished its first pass. Try again in a minute."
@@ -30,8 +32,14 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 
+#: Weekly reports that the page links to; the API lists all of them.
+_LINKED_REPORTS: Final = 8
+
 WorkloadId = Annotated[
     str, PathParameter(description="Workload id, or a beginning only one has", max_length=1024)
+]
+Period = Annotated[
+    str, PathParameter(description="When it was due, e.g. 2026-01-05T07:00", max_length=32)
 ]
 
 
@@ -45,7 +53,7 @@ def create_app(state: AgentState) -> FastAPI:
         redoc_url=None,
         openapi_url="/api/v1/openapi.json",
     )
-    pages = _Pages()
+    pages = _Pages(state)
     _add_pages(app, state, pages)
     _add_api(app, state)
     _add_operations(app, state)
@@ -53,9 +61,10 @@ def create_app(state: AgentState) -> FastAPI:
 
 
 class _Pages:
-    """Documents as HTML."""
+    """Documents as HTML, with what the agent is doing below the title."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: AgentState) -> None:
+        self._state = state
         self._environment = Environment(
             loader=PackageLoader("gputailor_agent.api"),
             autoescape=True,
@@ -67,7 +76,10 @@ class _Pages:
         self._page = self._environment.get_template("page.html")
 
     def html(self, document: Document, *, back: bool = False, status: int = 200) -> HTMLResponse:
-        body = self._page.render(document=document, back=back)
+        kept = [] if back else self._state.reports()[:_LINKED_REPORTS]
+        body = self._page.render(
+            document=document, back=back, status=_status(self._state), reports=kept
+        )
         return HTMLResponse(body, status_code=status, headers=_HEADERS)
 
 
@@ -91,8 +103,32 @@ def _add_pages(app: FastAPI, state: AgentState, pages: _Pages) -> None:
         return pages.html(explain_page.compose(explain(plan, verdict)), back=True)
 
 
+def _status(state: AgentState) -> str:
+    """What the agent is doing, in a line or two; times to the second, in UTC."""
+    plan, scraped = state.latest_plan(), state.last_round()
+    parts = []
+    if plan is not None:
+        parts.append(f"Made at {_clock(plan.made_at)}.")
+    if scraped is not None:
+        asked = scraped.answered + scraped.failed
+        parts.append(
+            f"Last scrape at {_clock(scraped.at)}: {scraped.answered} of {asked} "
+            f"{'exporter' if asked == 1 else 'exporters'} answered."
+        )
+    return " ".join(parts)
+
+
+def _clock(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def _note(title: str, text: str) -> Document:
-    return Document(title=title, blocks=(Paragraph(text=text),))
+    """A page that says why there is no other; further lines of the text become a list."""
+    first, *more = text.splitlines()
+    listed = (Bullets(lines=tuple(line.strip() for line in more)),) if more else ()
+    return Document(
+        title=title, blocks=(Heading(text=title, level=1), Paragraph(text=first), *listed)
+    )
 
 
 def _add_api(app: FastAPI, state: AgentState) -> None:
@@ -116,6 +152,42 @@ def _add_api(app: FastAPI, state: AgentState) -> None:
             explanation=explain(plan, _verdict(plan, workload_id))
         )
         return _json(json_report.encode(document))
+
+    @app.get("/api/v1/reports", summary="Weekly reports that are kept", tags=["report"])
+    def reports() -> dict[str, list[dict[str, str | None]]]:
+        """Newest first; each is kept 400 days."""
+        return {"reports": [_kept(one) for one in state.reports()]}
+
+    @app.get("/api/v1/reports/{period}", summary="A weekly report as made", tags=["report"])
+    def kept_report(period: Period) -> Response:
+        """The shape is that of `/api/v1/report` when the report was made."""
+        return _json(_report(state, period)[0])
+
+    @app.get("/api/v1/reports/{period}/markdown", summary="The same to read", tags=["report"])
+    def kept_markdown(period: Period) -> Response:
+        """Markdown."""
+        return Response(_report(state, period)[1], media_type="text/markdown")
+
+
+def _kept(report: KeptReport) -> dict[str, str | None]:
+    return {
+        "period": report.period,
+        "made_at": units.iso(report.made_at),
+        "window_start": units.iso(report.window.start),
+        "window_end": units.iso(report.window.end),
+        "json": f"/api/v1/reports/{report.period}",
+        "markdown": f"/api/v1/reports/{report.period}/markdown",
+    }
+
+
+def _report(state: AgentState, period: str) -> tuple[str, str]:
+    found = state.report(period)
+    if found is None:
+        names = ", ".join(one.period for one in state.reports()[:_LINKED_REPORTS]) or "none yet"
+        raise HTTPException(
+            status_code=404, detail=f"no report of {period!r} is kept; there is: {names}"
+        )
+    return found
 
 
 def _plan(state: AgentState) -> Plan:

@@ -1,10 +1,50 @@
 """What the pages need to know of the running agent, so that they need not know the agent."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 
 from gputailor_agent.model.judgement import Plan
+from gputailor_agent.model.profile import Window
+
+
+class ScrapeRound(Protocol):
+    """How a round of scrapes went."""
+
+    @property
+    def at(self) -> float:
+        """When it was, in Unix seconds."""
+        ...
+
+    @property
+    def answered(self) -> int:
+        """Exporters that gave a page."""
+        ...
+
+    @property
+    def failed(self) -> int:
+        """The others."""
+        ...
+
+
+class KeptReport(Protocol):
+    """A report that was made and is kept."""
+
+    @property
+    def period(self) -> str:
+        """When it was due, in UTC, e.g. ``2026-01-05T07:00``; its name."""
+        ...
+
+    @property
+    def made_at(self) -> float:
+        """When it was made, in Unix seconds."""
+        ...
+
+    @property
+    def window(self) -> Window:
+        """The time it is about."""
+        ...
 
 
 class AgentState(Protocol):
@@ -21,4 +61,16 @@ class AgentState(Protocol):
 
     def not_ready(self) -> str:
         """Why the agent cannot serve a report yet; '' when it can."""
+        ...
+
+    def last_round(self) -> ScrapeRound | None:
+        """The last round of scrapes; None before the first."""
+        ...
+
+    def reports(self) -> Sequence[KeptReport]:
+        """Weekly reports that are kept, newest first."""
+        ...
+
+    def report(self, period: str) -> tuple[str, str] | None:
+        """A kept report as (JSON, Markdown); None when there is none of that period."""
         ...

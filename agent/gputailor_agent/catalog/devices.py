@@ -22,6 +22,7 @@ _SOURCED: Final = {
     "fp32_flops": "fp32_source",
     "fp16_tensor_flops": "tensor_source",
     "tdp_watts": "tdp_source",
+    "interconnect_bytes_per_second": "interconnect_source",
     "sm_count": "sm_source",
     "tensor_cores": "tensor_cores_source",
     "compute_capability": "cc_source",
@@ -58,7 +59,7 @@ class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     tensor_cores: bool | None
     compute_capability: str
     tdp_watts: float | None
-    idle_loaded_watts: float | None
+    interconnect_bytes_per_second: float | None  # between cards, both directions; 0: PCIe alone
     mig: tuple[MigProfile, ...]
     sources: dict[str, str]
     note: str
@@ -128,7 +129,7 @@ def _device(row: dict[str, str], mig: tuple[MigProfile, ...]) -> DeviceSpec:
         tensor_cores={"yes": True, "no": False}.get(row["tensor_cores"]),
         compute_capability=row["compute_capability"],
         tdp_watts=_number(row["tdp_w"]),
-        idle_loaded_watts=None,
+        interconnect_bytes_per_second=_number(row["interconnect_gb_s_bidir"], 1e9),
         mig=mig,
         sources={name: row[column] for name, column in _SOURCED.items() if row[column]},
         note=row["note"],

@@ -21,7 +21,7 @@ from gputailor_agent.catalog.prices import CatalogueError, Price, list_prices, r
 #: Two memory sizes are the same card's when they differ by less than this: drivers report a few
 #: percent less than the name says, and the nearest two variants of one name differ by 17 %.
 _MEMORY_TOLERANCE: Final = 0.12
-_NOISE: Final = re.compile(r"\b(nvidia|geforce|corporation|graphics|device|gpu)\b")
+_NOISE: Final = re.compile(r"\b(nvidia|geforce|corporation|graphics|device|gpu|amd|instinct|oam)\b")
 _SUFFIX: Final = re.compile(r"[\s-]+(shared|mig[\s-].*)$", re.IGNORECASE)
 
 
@@ -30,6 +30,13 @@ def normalise(name: str) -> str:
     text = _SUFFIX.sub("", name.strip())
     text = re.sub(r"[-_/]+", " ", text.lower())
     return " ".join(_NOISE.sub(" ", text).split())
+
+
+def _may_hold(device: DeviceSpec, memory_bytes: int | None) -> bool:
+    """Whether a device that reports ``memory_bytes`` may be this one; unknown sizes may."""
+    if memory_bytes is None or device.memory_bytes is None:
+        return True
+    return abs(memory_bytes - device.memory_bytes) <= _MEMORY_TOLERANCE * device.memory_bytes
 
 
 class Catalogue:
@@ -53,6 +60,11 @@ class Catalogue:
             if entry not in self._names[row["name"]]:
                 self._names[row["name"]].append(entry)
         self._prices = prices
+        self._by_instance = {
+            price.instance_type: self._by_key[price.accelerator]
+            for price in prices
+            if price.instance_type and price.accelerator
+        }
 
     @property
     def prices(self) -> tuple[Price, ...]:
@@ -62,7 +74,8 @@ class Catalogue:
     def find(self, model: str, memory_bytes: int | None = None) -> DeviceSpec | None:
         """Return the device of an NVML, GFD or price-list name; None when it is not known.
 
-        ``memory_bytes`` decides between variants of one name (an "A100" of 40 or 80 GB).
+        ``memory_bytes`` decides between variants of one name (an "A100" of 40 or 80 GB), and a
+        device of clearly another size is not the one meant (an RTX 3080 of 12 GB).
         """
         entries = self._names.get(normalise(model))
         if not entries:
@@ -76,9 +89,13 @@ class Catalogue:
             if near:
                 return min(near, key=lambda pair: pair[0])[1]
         plain = [device for gib, device in entries if gib is None]
-        if plain:
-            return plain[0]
-        return entries[0][1] if len({device.key for _, device in entries}) == 1 else None
+        keys = {device.key for _, device in entries}
+        found = plain[0] if plain else entries[0][1] if len(keys) == 1 else None
+        return found if found is not None and _may_hold(found, memory_bytes) else None
+
+    def of_instance(self, instance_type: str) -> DeviceSpec | None:
+        """Return the device of a cloud's instance type by its price list; None where unknown."""
+        return self._by_instance.get(instance_type)
 
     def price(
         self,
@@ -136,7 +153,9 @@ def load_catalogue(own_prices: Path | None = None) -> Catalogue:
     Raises ``CatalogueError`` when the own prices cannot be used.
     """
     aliases, mig = read_aliases(), read_mig_profiles()
-    mig_by_accelerator = {row["accelerator"]: mig.get(row["mig_card"], ()) for row in aliases}
+    mig_by_accelerator = {
+        row["accelerator"]: mig[row["mig_card"]] for row in aliases if row["mig_card"]
+    }
     devices = read_devices(mig_by_accelerator)
     bare = Catalogue(devices, aliases, [])
     prices: list[Price] = []
@@ -150,6 +169,9 @@ def load_catalogue(own_prices: Path | None = None) -> Catalogue:
         prices.append(msgspec.structs.replace(price, accelerator=spec.key if spec else ""))
     for row in read_price_rows():
         memory = row["gpu_memory_gib_each"]
+        # Parts of a card (a sixth of an A10) are listed with their part of its memory.
         spec = bare.find(row["gpu_model"], int(float(memory) * GIB) if memory else None)
+        if spec is None and float(row["gpu_count"] or 0) < 1:
+            spec = bare.find(row["gpu_model"])
         prices.extend(list_prices(row, spec.key if spec else ""))
     return Catalogue(devices, aliases, prices)

@@ -1,5 +1,6 @@
 """The typer application: every module beside this one with a ``register(app)`` adds its command."""
 
+import os
 import pkgutil
 import sys
 from collections.abc import Sequence
@@ -11,8 +12,11 @@ import typer
 from typer.main import get_command
 
 from gputailor_agent.cli import errors
+from gputailor_agent.cli.terminal import tell
 
 COMMANDS_GROUP: Final = "gputailor.commands"
+
+_PACKAGE: Final = "gputailor_agent.cli"
 
 _HELP: Final = """Measure what every GPU job really uses, and say what to change and what it saves.
 
@@ -48,8 +52,12 @@ def _root(
 
 
 @cache
-def build() -> typer.Typer:
-    """The whole application with its own and other packages' commands."""
+def build(only: str = "") -> typer.Typer:
+    """The whole application with its own and other packages' commands.
+
+    With ``only`` it has just that one of its own commands: what the others import (servers, a
+    database) would triple the time to start.
+    """
     app = typer.Typer(
         name="gputailor",
         help=_HELP,
@@ -59,16 +67,29 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    package = import_module("gputailor_agent.cli")
-    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        if found.name.endswith((".entry", ".app")):
-            continue
-        register = getattr(import_module(found.name), "register", None)
+    for name in (only,) if only else _modules():
+        register = getattr(import_module(f"{_PACKAGE}.{name}"), "register", None)
         if register is not None:
             register(app)
-    for point in metadata.entry_points(group=COMMANDS_GROUP):
-        _add(point, app)
+    if not only:
+        for point in metadata.entry_points(group=COMMANDS_GROUP):
+            _add(point, app)
     return app
+
+
+def _modules() -> list[str]:
+    """Modules that may have a command, which is called like its module."""
+    found = pkgutil.iter_modules(import_module(_PACKAGE).__path__)
+    return [module.name for module in found if module.name not in {"entry", "app"}]
+
+
+def _asked_for(arguments: Sequence[str]) -> str:
+    """The one command of ours that is called, or '' where all are needed: help, completion."""
+    name = arguments[0] if arguments else ""
+    completing = any(name.startswith("_") and name.endswith("_COMPLETE") for name in os.environ)
+    if completing or name not in _modules():
+        return ""
+    return name if hasattr(import_module(f"{_PACKAGE}.{name}"), "register") else ""
 
 
 def _add(point: metadata.EntryPoint, app: typer.Typer) -> None:
@@ -84,9 +105,12 @@ def _add(point: metadata.EntryPoint, app: typer.Typer) -> None:
 def run(program: str, arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code; told errors become one line on stderr."""
     try:
-        get_command(build()).main(args=list(arguments), prog_name=program)
-    except errors.TOLD as error:
-        sys.stderr.write(f"error: {error}\n")
+        application = build(_asked_for(arguments))
+        get_command(application).main(args=list(arguments), prog_name=program)
+    except Exception as error:
+        if not errors.is_told(error):
+            raise
+        tell(f"error: {error}")
         return errors.exit_code_of(error)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(bool(stop.code))

@@ -6,7 +6,8 @@ there by scraping. Everything lies in a temporary folder and is gone afterwards.
 """
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,8 @@ import typer
 from gputailor_agent.catalog import load_catalogue
 from gputailor_agent.cli import options
 from gputailor_agent.cli.errors import CommandError
-from gputailor_agent.cli.hosting import serving, stopping
+from gputailor_agent.cli.hosting import leaving, serving, stopping
+from gputailor_agent.cli.keeper import kept
 from gputailor_agent.cli.simulation import (
     History,
     demo_scenario,
@@ -26,6 +28,7 @@ from gputailor_agent.cli.simulation import (
 )
 from gputailor_agent.cli.terminal import answer, look, tell, working
 from gputailor_agent.inventory.files import read_inventory
+from gputailor_agent.model.usage import HOUR_SECONDS
 from gputailor_agent.rollup import CounterRollup, encode_state
 from gputailor_agent.schedule import AgentService, ServiceSettings
 from gputailor_agent.sources.archive import read_archive
@@ -38,7 +41,7 @@ _SCRAPE_SECONDS: Final = 5.0
 _SCRAPES_SHOWN: Final = 3
 _WATCH_SECONDS: Final = 1.5
 _FIRST_PAGE_SECONDS: Final = 30.0
-_FOREVER_SECONDS: Final = 3600.0
+_MIND_CLOCK_SECONDS: Final = 20.0
 
 _EPILOG: Final = """Examples:
 
@@ -74,9 +77,10 @@ def demo(
     """
     shape = options.output_format(output)
     chosen = scenario or demo_scenario()
-    with stopping() as asked, ExitStack() as stack:
+    with stopping() as asked, ExitStack() as stack, leaving(asked):
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gputailor-demo-")))
-        service, source = stack.enter_context(_cluster(chosen, folder, days))
+        tell_of = stack.enter_context(kept(folder))
+        service, source = stack.enter_context(_cluster(chosen, folder, days, tell_of))
         service.tick_scrape(time.time())
         with working("Judging"):
             plan = service.recommend(time.time())
@@ -88,25 +92,28 @@ def demo(
         tell(f"The page: {url}   (live from simulated exporters; Ctrl-C ends)")
         service.start()
         stack.callback(service.stop)
-        while not asked.wait(_FOREVER_SECONDS):
-            pass
+        while not asked.wait(_MIND_CLOCK_SECONDS):
+            service.mind_clock()
 
 
 @contextmanager
 def _cluster(
-    scenario: Path, folder: Path, days: float
+    scenario: Path, folder: Path, days: float, tell_of: Callable[[int], None]
 ) -> Iterator[tuple[AgentService, "_Watched"]]:
     """An agent over ``days`` of history and running exporters; all of it ends with the context."""
     began = time.monotonic()
     tell(f"Simulating {days:g} days of a GPU cluster …")
     with working("Simulating"):
-        history = write_history(scenario, folder, days=days)
+        history = write_history(scenario, folder, days=days, tell_of=tell_of)
     with ExitStack() as stack:
-        urls = stack.enter_context(running_exporters(scenario, history.nodes, folder / "logs"))
+        urls = stack.enter_context(
+            running_exporters(scenario, history.nodes, folder / "logs", tell_of)
+        )
         store = stack.enter_context(Store.open(folder / "demo.db"))
         tell(f"Reading the history of {len(history.nodes)} nodes …")
         rows = fill(store, history)
         tell(f"{rows:,} hourly rows in {time.monotonic() - began:.0f} s; the exporters are live.")
+        tell(hardware(store, time.time()))
         source = _Watched(stack.enter_context(ScrapeSource(urls, CLUSTER)))
         service = AgentService(
             ServiceSettings(cluster=CLUSTER, scrape_seconds=_SCRAPE_SECONDS, window_days=days),
@@ -154,6 +161,23 @@ def fill(store: Store, history: History) -> int:
         tx.put_devices(rollup.devices())
         tx.put_checkpoint(f"{CLUSTER}/rollup", encode_state(rollup.state()))
     return len(rows)
+
+
+def hardware(store: Store, now: float) -> str:
+    """What was simulated, as a line: GPUs by model, how many are split or shared."""
+    devices = store.devices(CLUSTER)
+    parts = [device for device in devices if device.mig_profile]
+    models = Counter(device.model for device in devices if not device.mig_profile)
+    rows = store.usage(CLUSTER, now - 2 * HOUR_SECONDS, now)
+    shared = {row.key.gpu_uuid for row in rows if row.share < 1} - {one.gpu_uuid for one in parts}
+    listed = ", ".join(
+        f"{number} x {model.removeprefix('NVIDIA ')}" for model, number in sorted(models.items())
+    )
+    profiles = ", ".join(sorted({device.mig_profile for device in parts}))
+    return (
+        f"{listed}; {len({one.parent_uuid for one in parts})} split by MIG ({profiles}), "
+        f"{len(shared)} shared by several pods."
+    )
 
 
 def _watch(service: AgentService, source: _Watched) -> None:

@@ -173,8 +173,8 @@ def store_readable(url: str | None) -> Check:
             found="none asked for",
             advice="give --store sqlite:///PATH or set GPUTAILOR_STORE to check one",
         )
-    path = Path(url.removeprefix("sqlite:///"))
-    if url.startswith("sqlite:///") and not path.exists():
+    path = options.store_file(url)
+    if path is not None and not path.exists():
         return Check(
             name="store",
             standing="problem",
@@ -182,7 +182,7 @@ def store_readable(url: str | None) -> Check:
             advice="gputailor serve --store … makes it; check the path",
         )
     try:
-        Store.open(url)
+        Store.open(url).close()
     except Exception as error:  # noqa: BLE001 - whatever a database says belongs in the answer
         return Check(
             name="store",

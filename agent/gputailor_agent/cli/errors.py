@@ -1,11 +1,11 @@
 """A user's mistake or a broken input, told in one line instead of a traceback."""
 
+import sys
 from typing import Final
 
 from gputailor_agent.catalog import CatalogueError
 from gputailor_agent.reports.explain import UnknownWorkloadError
 from gputailor_agent.rules import SettingsError
-from gputailor_agent.store import StoreError
 
 FAILED: Final = 1
 WRONG_USAGE: Final = 2
@@ -25,13 +25,21 @@ class UsageError(CommandError):
 
 
 #: Errors of the parts whose text is already written for people.
-TOLD: Final[tuple[type[Exception], ...]] = (
+_TOLD: Final[tuple[type[Exception], ...]] = (
     CommandError,
     CatalogueError,
     SettingsError,
-    StoreError,
     UnknownWorkloadError,
 )
+
+
+def is_told(error: Exception) -> bool:
+    """Whether the error's text is written for people; any other is a fault of ours.
+
+    The store's own error is known only where a store was opened: importing it takes a second.
+    """
+    store = sys.modules.get("gputailor_agent.store")
+    return isinstance(error, _TOLD if store is None else (*_TOLD, store.StoreError))
 
 
 def exit_code_of(error: Exception) -> int:

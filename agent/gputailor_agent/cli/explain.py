@@ -31,6 +31,7 @@ def explain(
     archive: options.Archive = None,
     inventory: options.InventoryFiles = None,
     prices: options.Prices = None,
+    thresholds: options.Thresholds = None,
     since: options.Since = None,
     until: options.Until = None,
     cluster: options.Cluster = options.DEFAULT_CLUSTER,
@@ -43,11 +44,13 @@ def explain(
     Rules that say nothing are shown too, with the reason.
     """
     shape = options.output_format(output)
+    rules = options.read_thresholds(thresholds)
     plan = assess_inputs(
         Inputs(
             archive=tuple(archive or ()),
             inventory=tuple(inventory or ()),
             prices=prices,
+            rules=rules,
             since=since,
             until=until,
             cluster=cluster,
@@ -55,4 +58,5 @@ def explain(
             joins=tuple(belongs or ()),
         )
     ).plan
-    answer(shape.explanation(explain_verdict(plan, find_verdict(plan, workload)), look()))
+    verdict = find_verdict(plan, workload)
+    answer(shape.explanation(explain_verdict(plan, verdict, rules), look()))

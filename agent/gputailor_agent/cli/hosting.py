@@ -53,6 +53,15 @@ def stopping() -> Iterator[threading.Event]:
 
 
 @contextmanager
+def leaving(asked: threading.Event) -> Iterator[None]:
+    """After it nobody can break into the cleaning up: what is being stopped is stopped in full."""
+    try:
+        yield
+    finally:
+        asked.set()
+
+
+@contextmanager
 def serving(state: AgentState, listen: str) -> Iterator[str]:
     """Serve the pages in a thread; yields the URL. Port 0 takes a free one.
 

@@ -2,16 +2,17 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from gputailor_agent.assessment import Assessment, assess, assess_store
+from gputailor_agent.assessment import Assessment, AssessmentSettings, assess, assess_store
 from gputailor_agent.catalog import Catalogue, load_catalogue
 from gputailor_agent.cli import joining, options
 from gputailor_agent.cli.errors import CommandError, UsageError
-from gputailor_agent.cli.terminal import tell, working
+from gputailor_agent.cli.terminal import working
 from gputailor_agent.cli.windows import window_of
 from gputailor_agent.inventory.files import read_inventory
 from gputailor_agent.inventory.identity import resolve
@@ -20,19 +21,26 @@ from gputailor_agent.model.profile import Window
 from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageRow
 from gputailor_agent.rollup.counters import CounterRollup
 from gputailor_agent.rollup.gauges import Holder, rows_from_samples
+from gputailor_agent.rules import RuleSettings
 from gputailor_agent.sources.archive import Archive, read_archive
-from gputailor_agent.store import Store
+from gputailor_agent.sources.logs import Log
+
+if TYPE_CHECKING:
+    from gputailor_agent.store import Store
 
 _DAY_SECONDS: Final = 86_400
+_SHOWN_PROBLEMS: Final = 10
 _LOOK_BACK_SECONDS: Final = 31.0 * _DAY_SECONDS
 
 
-class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
     """What a command line asked to be judged."""
 
     archive: tuple[Path, ...] = ()  # wins over the store, which may come from the environment
     inventory: tuple[Path, ...] = ()
     prices: Path | None = None
+    rules: RuleSettings = field(default_factory=RuleSettings)
     since: str | None = None
     until: str | None = None
     cluster: str = options.DEFAULT_CLUSTER
@@ -74,9 +82,9 @@ def _assess_files(inputs: Inputs) -> Assessment:
     with working("Reading the inventory"):
         at = gathered.last_data if gathered.last_data is not None else time.time()
         inventory = read_inventory(inventory_paths, inputs.cluster, at)
-    gathered = _with_logs(gathered, archive, inventory, joins)
-    if not gathered.rows and not inventory.pods:
+    if gathered.last_data is None and not archive.logs:
         raise CommandError(_nothing(archive_paths, gathered.problems))
+    gathered = _with_logs(inputs, joins, gathered, archive, inventory)
     return _judge(inputs, gathered, inventory, catalogue)
 
 
@@ -98,17 +106,19 @@ def _judge(
             window=window,
             now=window.end,
             catalogue=catalogue,
+            settings=AssessmentSettings(rules=inputs.rules),
             problems=gathered.problems,
             sources=gathered.sources,
         )
 
 
 def _nothing(paths: Sequence[Path], problems: Sequence[str]) -> str:
-    told = "".join(f"\n  {problem}" for problem in problems[:10])
+    told = "".join(f"\n  {problem}" for problem in problems[:_SHOWN_PROBLEMS])
+    more = len(problems) - _SHOWN_PROBLEMS
     names = ", ".join(str(path) for path in paths)
     return (
         f"no usage could be read from {names}; expected exporter pages with timestamps or "
-        f"nvidia-smi logs{told}"
+        f"nvidia-smi logs{told}" + (f"\n  … and {more} more" if more > 0 else "")
     )
 
 
@@ -132,54 +142,79 @@ def _roll_up(archive: Archive, cluster: str) -> Gathered:
 
 
 def _with_logs(
-    gathered: Gathered, archive: Archive, inventory: Inventory, joins: list[joining.Join]
+    inputs: Inputs,
+    joins: Sequence[joining.Join],
+    gathered: Gathered,
+    archive: Archive,
+    inventory: Inventory,
 ) -> Gathered:
     """Add the recorded logs, each joined to a container of the inventory."""
-    logs = [log for log in archive.logs if log.knows]
-    if not logs:
+    if not archive.logs:
         return gathered
     if not inventory.pods:
-        raise UsageError(
-            f"{logs[0].path} is a recorded log and names no pod: give the manifests with "
-            f"--inventory, or judge it alone with: gputailor analyse {logs[0].path}"
-        )
-    for joined in joining.join_logs(logs, inventory, resolve(inventory), joins):
-        gathered = _add_log(gathered, joined, inventory.cluster)
+        raise UsageError(_no_pods(archive.logs[0], inputs.inventory, inventory.problems))
+    for joined in joining.join_logs(archive.logs, inventory, resolve(inventory), joins):
+        gathered = _add_log(gathered, joined, inventory)
     return gathered
 
 
-def _add_log(gathered: Gathered, joined: joining.Joined, cluster: str) -> Gathered:
+def _no_pods(log: Log, given: Sequence[Path], problems: Sequence[str]) -> str:
+    alone = f"or judge it alone with: gputailor analyse {log.path}"
+    if not given:
+        return (
+            f"{log.path} is a recorded log and names no pod: give the manifests with --inventory, "
+            + alone
+        )
+    names = ", ".join(str(path) for path in given)
+    told = "".join(f"\n  {problem}" for problem in problems[:_SHOWN_PROBLEMS])
+    return (
+        f"--inventory: there is no pod and no pod template in {names}, so the log {log.path} "
+        f"cannot be joined to one; give the manifest of the job, {alone}{told}"
+    )
+
+
+def _add_log(gathered: Gathered, joined: joining.Joined, inventory: Inventory) -> Gathered:
     log, owner = joined.log, joined.assignment
-    if joined.concluded:
-        tell(f"{log.path}: joined to {owner.workload_id}, the only GPU workload there is")
     holder = Holder(
         namespace=owner.namespace,
         pod=owner.pod,
         pod_uid=owner.pod_uid,
         container=owner.container,
     )
-    rows, devices = rows_from_samples(log.samples, cluster=cluster, pod=holder)
+    rows, devices = rows_from_samples(log.samples, cluster=inventory.cluster, pod=holder)
     times = [sample.at for sample in log.samples]
-    problems = list(gathered.problems)
+    said = [*joining.assumptions(joined, len(devices), inventory), *log.notes]
     if log.rows_skipped:
-        problems.append(
-            f"{log.path}: {log.rows_skipped:,} of {log.rows_present:,} rows were skipped"
+        said.append(
+            f"{log.rows_skipped:,} of {log.rows_present:,} rows were skipped"
             + (f", first line {log.skipped[0].line}: {log.skipped[0].why}" if log.skipped else "")
         )
-    problems += [f"{log.path}: {note}" for note in log.notes]
     return Gathered(
         rows=(*gathered.rows, *rows),
         devices=(*gathered.devices, *devices),
         first_data=min(t for t in (gathered.first_data, min(times)) if t is not None),
         last_data=max(t for t in (gathered.last_data, max(times)) if t is not None),
-        problems=tuple(problems),
+        problems=(*gathered.problems, *(f"{log.path}: {text}" for text in said)),
         sources=(*gathered.sources, f"log {Path(log.path).name}"),
     )
+
+
+def _check_there(url: str) -> None:
+    """Reading makes no database: raise ``CommandError`` for an SQLite file that is not there."""
+    path = options.store_file(url)
+    if path is not None and not path.is_file():
+        raise CommandError(
+            f"--store: {path} does not exist; gputailor serve --store … makes it, or give the "
+            "database's URL"
+        )
 
 
 def _assess_store(inputs: Inputs, url: str) -> Assessment:
     catalogue = load_catalogue(inputs.prices)
     now = time.time()
+    _check_there(url)
+    from gputailor_agent.store import Store  # noqa: PLC0415 - a second that files do not need
+
     with Store.open(url) as store:
         with working("Reading the store"):
             window = _store_window(inputs, store, now)
@@ -192,18 +227,19 @@ def _assess_store(inputs: Inputs, url: str) -> Assessment:
                 window,
                 now=window.end,
                 catalogue=catalogue,
+                settings=AssessmentSettings(rules=inputs.rules),
                 sources=("store of an agent",),
             )
 
 
-def _store_inventory(inputs: Inputs, store: Store, window: Window) -> Inventory:
+def _store_inventory(inputs: Inputs, store: "Store", window: Window) -> Inventory:
     if inputs.inventory:
         paths = options.existing("--inventory", inputs.inventory)
         return read_inventory(paths, inputs.cluster, window.end)
     return store.inventory(inputs.cluster, window.end, since=window.start)
 
 
-def _store_window(inputs: Inputs, store: Store, now: float) -> Window:
+def _store_window(inputs: Inputs, store: "Store", now: float) -> Window:
     """The window asked for, else the last 14 days up to the newest hour, as far as there is data.
 
     Hours are probed one row each, so that a large store is not read twice.
@@ -225,7 +261,7 @@ def _store_window(inputs: Inputs, store: Store, now: float) -> Window:
     return window if first is None else Window(start=max(first, window.start), end=window.end)
 
 
-def _probe(store: Store, cluster: str, start: float, end: float, *, newest: bool) -> float | None:
+def _probe(store: "Store", cluster: str, start: float, end: float, *, newest: bool) -> float | None:
     """The newest or oldest hour in the window of which there is a row; None for none."""
     for day in _steps(start, end, _DAY_SECONDS, newest=newest):
         if next(store.usage(cluster, day, day + _DAY_SECONDS), None) is not None:

@@ -12,7 +12,8 @@ from typing import Final
 import msgspec
 
 from gputailor_agent.cli.errors import UsageError
-from gputailor_agent.model.inventory import Inventory, PodAssignment, Resolution
+from gputailor_agent.inventory.resources import device_count
+from gputailor_agent.model.inventory import GpuRequest, Inventory, PodAssignment, Resolution
 from gputailor_agent.sources.logs import Log
 
 _SHOWN: Final = 20
@@ -31,6 +32,40 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
     log: Log
     assignment: PodAssignment
     concluded: bool
+
+
+def assumptions(joined: Joined, devices: int, inventory: Inventory) -> list[str]:
+    """What joining the log to the container takes for granted, and what speaks against it."""
+    owner = joined.assignment
+    said = []
+    if joined.concluded:
+        said.append(
+            f"joined to {owner.workload_id}, the only GPU workload in the inventory (assumed; "
+            "--for says otherwise)"
+        )
+    asked = _asked(owner, inventory)
+    names = ", ".join(f"{ask.count:g} x {ask.resource}" for ask in asked)
+    if any(ask.vendor and ask.vendor.casefold() != "nvidia" for ask in asked):
+        said.append(f"it asks for {names}, while nvidia-smi wrote the log: is it the right one?")
+    elif any(ask.kind not in {"gpu", "other"} for ask in asked):
+        said.append(f"it asks for {names}, a part of a device, while the log is of whole devices")
+    elif (count := device_count(asked)) and count != devices:
+        noun = "GPU" if devices == 1 else "GPUs"
+        hint = "nothing is known of the others"
+        if devices > count:
+            hint = "is it of the whole machine? All of them are counted as this workload's"
+        said.append(f"each pod asks for {names}, while the log holds {devices} {noun}: {hint}")
+    return said
+
+
+def _asked(owner: PodAssignment, inventory: Inventory) -> tuple[GpuRequest, ...]:
+    """GPUs that the container of the assignment asks for."""
+    for pod in inventory.pods:
+        if (pod.namespace, pod.name, pod.uid) == (owner.namespace, owner.pod, owner.pod_uid):
+            for container in pod.containers:
+                if container.name == owner.container:
+                    return container.gpus
+    return ()
 
 
 def parse_join(text: str) -> Join:

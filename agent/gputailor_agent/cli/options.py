@@ -1,13 +1,16 @@
 """Options that several commands share, declared once with their help."""
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+import yaml
 
 from gputailor_agent.cli.errors import UsageError
 from gputailor_agent.reports.formats import Format, UnknownFormatError, find, formats
+from gputailor_agent.rules import RuleSettings, SettingsError, check_settings
 
 INPUTS: Final = "What to judge"
 ANSWER: Final = "The answer"
@@ -82,6 +85,15 @@ For = Annotated[
         rich_help_panel=INPUTS,
     ),
 ]
+Thresholds = Annotated[
+    Path | None,
+    typer.Option(
+        "--thresholds",
+        help="Your own thresholds of rules: YAML such as 'idle: {warn_minutes: 120}'. "
+        "explain shows all there are.",
+        rich_help_panel=INPUTS,
+    ),
+]
 Output = Annotated[
     str,
     typer.Option(
@@ -103,6 +115,56 @@ def output_format(name: str) -> Format:
         return find(name)
     except UnknownFormatError as error:
         raise UsageError(f"--output: {error}") from error
+
+
+def read_thresholds(path: Path | None) -> RuleSettings:
+    """Thresholds by rule and name out of a YAML file; {} without one.
+
+    Raises ``UsageError`` where the file is no mapping of numbers, ``SettingsError`` for rules and
+    thresholds that there are not.
+    """
+    if path is None:
+        return RuleSettings()
+    example = "expected YAML such as 'idle: {warn_minutes: 120}'"
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--thresholds: cannot read {path}: {error}") from error
+    except yaml.YAMLError as error:
+        told = " ".join(str(error).split())
+        raise UsageError(f"--thresholds: {path} is not YAML: {told}; {example}") from error
+    values: dict[str, dict[str, float]] = {}
+    for rule, own in _mapping(found, f"--thresholds: {path}", example).items():
+        where = f"--thresholds: {path}: {rule}"
+        for name, value in _mapping(own, where, example).items():
+            values.setdefault(rule, {})[name] = _number(value, f"{where}.{name}")
+    settings = RuleSettings(thresholds=values)
+    try:
+        check_settings(settings)
+    except SettingsError as error:
+        raise UsageError(f"--thresholds: {path}: {error}") from error
+    return settings
+
+
+def _mapping(value: object, where: str, example: str) -> dict[str, object]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UsageError(f"{where}: {example}, found {str(value)[:60]!r}")
+    return {str(name): own for name, own in value.items()}
+
+
+def _number(value: object, where: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    raise UsageError(f"{where}: expected a number, found {value!r}")
+
+
+def store_file(url: str) -> Path | None:
+    """The SQLite file of a store's path or URL; None for a database server and for memory."""
+    if "://" in url and not url.startswith("sqlite:///"):
+        return None
+    return Path(url.removeprefix("sqlite:///")).expanduser()
 
 
 def existing(option: str, paths: Iterable[Path]) -> list[Path]:

@@ -35,6 +35,7 @@ def report(
     archive: options.Archive = None,
     inventory: options.InventoryFiles = None,
     prices: options.Prices = None,
+    thresholds: options.Thresholds = None,
     since: options.Since = None,
     until: options.Until = None,
     cluster: options.Cluster = options.DEFAULT_CLUSTER,
@@ -58,11 +59,13 @@ def report(
     measured is shown as unknown, with the reason.
     """
     shape = options.output_format(output)
+    rules = options.read_thresholds(thresholds)
     assessed = assess_inputs(
         Inputs(
             archive=tuple(archive or ()),
             inventory=tuple(inventory or ()),
             prices=prices,
+            rules=rules,
             since=since,
             until=until,
             cluster=cluster,

@@ -1,18 +1,21 @@
 """``gputailor serve``: the agent as one process, with its pages."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from gputailor_agent.assessment import AssessmentSettings
 from gputailor_agent.catalog import load_catalogue
 from gputailor_agent.cli import options
 from gputailor_agent.cli.errors import UsageError
-from gputailor_agent.cli.hosting import serving, stopping
-from gputailor_agent.cli.settings import AgentSettings, load_settings
+from gputailor_agent.cli.hosting import leaving, serving, stopping
+from gputailor_agent.cli.settings import AgentSettings, load_settings, threshold
 from gputailor_agent.cli.terminal import tell
 from gputailor_agent.inventory.files import read_inventory
+from gputailor_agent.rules import RuleSettings
 from gputailor_agent.schedule import AgentService, CronError, ServiceSettings, cron_trigger
 from gputailor_agent.sources.scrape import ScrapeSource
 from gputailor_agent.store import Store
@@ -28,7 +31,7 @@ _EPILOG: Final = """Examples:
 Flags win over GPUTAILOR_* environment variables, those over the file. The page is at /, the API
 under /api/v1, /healthz and /readyz tell how it is. SIGTERM ends it cleanly.
 """
-_FOREVER_SECONDS: Final = 3600.0
+_MIND_CLOCK_SECONDS: Final = 20.0
 
 
 def register(app: typer.Typer) -> None:
@@ -54,9 +57,23 @@ def serve(
     ] = None,
     listen: Annotated[str | None, typer.Option(help="HOST:PORT of pages and API.")] = None,
     scrape_seconds: Annotated[float | None, typer.Option(help="Seconds between scrapes.")] = None,
+    scrape_timeout_seconds: Annotated[
+        float | None, typer.Option(help="Seconds to wait for one exporter.")
+    ] = None,
     window_days: Annotated[float | None, typer.Option(help="Days a report looks back.")] = None,
+    recommend_seconds: Annotated[
+        float | None, typer.Option(help="Least seconds between two plans.")
+    ] = None,
     report_cron: Annotated[
         str | None, typer.Option(help="When the weekly report is made, five cron fields, UTC.")
+    ] = None,
+    thresholds: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--threshold",
+            metavar="RULE.NAME=VALUE",
+            help="Another threshold of a rule, e.g. idle.warn_minutes=120. Repeatable.",
+        ),
     ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -73,8 +90,11 @@ def serve(
             "store": store,
             "listen": listen,
             "scrape_seconds": scrape_seconds,
+            "scrape_timeout_seconds": scrape_timeout_seconds,
             "window_days": window_days,
+            "recommend_seconds": recommend_seconds,
             "report_cron": report_cron,
+            "thresholds": _thresholds(thresholds or ()),
         },
         config,
     )
@@ -82,17 +102,24 @@ def serve(
     _check(settings)
     with stopping() as asked, Store.open(settings.store) as opened, _source(settings) as source:
         service = build_service(settings, opened, source)
-        with serving(service, settings.listen) as url:
+        with serving(service, settings.listen) as url, leaving(asked):
             tell(
                 f"gputailor: {url} (cluster {settings.cluster}, {len(settings.targets)} exporters)"
             )
             service.start()
             try:
-                while not asked.wait(_FOREVER_SECONDS):
-                    pass
+                while not asked.wait(_MIND_CLOCK_SECONDS):
+                    service.mind_clock()
             finally:
                 service.stop()
     tell("gputailor: stopped")
+
+
+def _thresholds(given: Sequence[str]) -> dict[str, dict[str, float]]:
+    values: dict[str, dict[str, float]] = {}
+    for rule, name, value in map(threshold, given):
+        values.setdefault(rule, {})[name] = value
+    return values
 
 
 def _log(level: str) -> None:
@@ -103,6 +130,8 @@ def _log(level: str) -> None:
     )
     for noisy in ("httpx", "httpcore", "apscheduler", "alembic"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    # runs that are skipped or late are counted in the metrics, every second if need be
+    logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
 
 
 def _check(settings: AgentSettings) -> None:
@@ -132,7 +161,9 @@ def build_service(settings: AgentSettings, store: Store, source: ScrapeSource) -
             cluster=settings.cluster,
             scrape_seconds=settings.scrape_seconds,
             window_days=settings.window_days,
+            recommend_seconds=settings.recommend_seconds,
             report_cron=settings.report_cron,
+            assessment=AssessmentSettings(rules=RuleSettings(thresholds=settings.thresholds)),
         ),
         store,
         source,

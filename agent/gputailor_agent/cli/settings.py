@@ -16,12 +16,16 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
+from pydantic_settings.exceptions import SettingsError as SourceError
 from pydantic_settings.sources import InitSettingsSource
 
 from gputailor_agent.cli.errors import UsageError
+from gputailor_agent.rules import RuleSettings, SettingsError, check_settings
 
 _LISTEN: Final = re.compile(r"(\[[0-9a-fA-F:.]*\]|[^:\[\]]*):(\d{1,5})")
 _HIGHEST_PORT: Final = 65535
+
+_Value = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 
 
 class AgentSettings(BaseSettings):
@@ -43,7 +47,18 @@ class AgentSettings(BaseSettings):
     scrape_seconds: float = Field(30.0, gt=0, le=3600, description="Seconds between scrapes.")
     scrape_timeout_seconds: float = Field(5.0, gt=0, le=60, description="Wait for one exporter.")
     window_days: float = Field(14.0, gt=0, le=400, description="Days that a report looks back.")
+    recommend_seconds: float = Field(
+        300.0,
+        ge=10,
+        le=86400,
+        description="Least seconds between two plans; never less than 20 times what one takes.",
+    )
     report_cron: str = Field("0 7 * * 1", description="When the weekly report is made (cron, UTC).")
+    thresholds: dict[str, dict[str, _Value]] = Field(
+        {},
+        description="Thresholds of rules by rule and name (docs/rules.md): a mapping in the file, "
+        'JSON in the environment, e.g. `{"idle": {"warn_minutes": 120}}`.',
+    )
 
     @field_validator("targets", "inventory", mode="before")
     @classmethod
@@ -62,6 +77,15 @@ class AgentSettings(BaseSettings):
     @classmethod
     def _address(cls, value: str) -> str:
         split_listen(value)
+        return value
+
+    @field_validator("thresholds")
+    @classmethod
+    def _known(cls, value: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+        try:
+            check_settings(RuleSettings(thresholds=value))
+        except SettingsError as error:
+            raise ValueError(str(error).removeprefix("thresholds.")) from error
         return value
 
     @classmethod
@@ -97,12 +121,27 @@ def split_listen(text: str) -> tuple[str, int]:
     return match[1].strip("[]") or "0.0.0.0", int(match[2])
 
 
+def threshold(text: str) -> tuple[str, str, float]:
+    """Rule, name and value of ``RULE.NAME=VALUE``."""
+    place, equals, value = text.partition("=")
+    rule, dot, name = place.strip().partition(".")
+    try:
+        number = float(value)
+    except ValueError:
+        number = None
+    if not (equals and dot and rule and name) or number is None:
+        raise UsageError(
+            f"--threshold: expected RULE.NAME=VALUE such as idle.warn_minutes=120, found {text!r}"
+        )
+    return rule, name, number
+
+
 def load_settings(flags: dict[str, Any], config: Path | None) -> AgentSettings:
     """Settings out of all sources; flags that are None or empty were not given.
 
     Raises ``UsageError`` with the setting's name for what cannot be used.
     """
-    given = {name: value for name, value in flags.items() if value not in (None, [], ())}
+    given = {name: value for name, value in flags.items() if value not in (None, [], (), {})}
 
     class _WithFile(AgentSettings):
         file_values: ClassVar[dict[str, Any]] = _read_file(config)
@@ -116,6 +155,9 @@ def load_settings(flags: dict[str, Any], config: Path | None) -> AgentSettings:
         )
         source = f" (flags, GPUTAILOR_* environment, {config})" if config else ""
         raise UsageError(f"settings{source}: {told}") from error
+    except SourceError as error:  # a mapping in the environment that is no JSON
+        cause = f": {error.__cause__}" if error.__cause__ else ""
+        raise UsageError(f"settings: {error}{cause}; expected JSON") from error
 
 
 def _plain(message: str) -> str:

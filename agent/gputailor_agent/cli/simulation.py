@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +25,10 @@ _START_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 10.0
 _LISTENING: Final = re.compile(r"listening on (http://\S+)")
 _TAIL: Final = 2000  # characters of a failed program's output that are shown
+
+
+def _tell_nobody(_pid: int) -> None:
+    """Nobody minds the process."""
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +51,9 @@ def demo_scenario() -> Path:
     )
 
 
-def write_history(scenario: Path, folder: Path, *, days: float) -> History:
+def write_history(
+    scenario: Path, folder: Path, *, days: float, tell_of: Callable[[int], None] = _tell_nobody
+) -> History:
     """Simulate ``days`` up to now into ``folder``; raises ``CommandError`` with what was said."""
     pages, manifests = folder / "history", folder / "cluster.json"
     command = [
@@ -56,11 +62,17 @@ def write_history(scenario: Path, folder: Path, *, days: float) -> History:
         *("--scenario", str(scenario), "--days", f"{days:g}", "--node", "all"),
         *("--out", str(pages), "--manifests", str(manifests)),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
-    if done.returncode != 0:
-        raise CommandError(
-            f"the simulation failed: {(done.stderr or done.stdout)[-_TAIL:].strip()}"
-        )
+    with subprocess.Popen(  # noqa: S603 - our own program
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        tell_of(process.pid)
+        try:
+            said, _ = process.communicate()
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != 0:
+        raise CommandError(f"the simulation failed: {said[-_TAIL:].strip()}")
     return History(pages=pages, manifests=manifests, nodes=_nodes(manifests))
 
 
@@ -78,13 +90,22 @@ class _Exporter(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def running_exporters(scenario: Path, nodes: tuple[str, ...], logs: Path) -> Iterator[list[str]]:
-    """Run one exporter per node on a free loopback port; yields the URLs of their metrics."""
+def running_exporters(
+    scenario: Path,
+    nodes: tuple[str, ...],
+    logs: Path,
+    tell_of: Callable[[int], None] = _tell_nobody,
+) -> Iterator[list[str]]:
+    """Run one exporter per node on a free loopback port; yields the URLs of their metrics.
+
+    ``tell_of`` hears the id of each process.
+    """
     logs.mkdir(parents=True, exist_ok=True)
     started: list[_Exporter] = []
     try:
         for node in nodes:
-            started.append(_start(scenario, node, logs / f"{node}.log"))  # noqa: PERF401 - those started before a failure must be stopped
+            started.append(_start(scenario, node, logs / f"{node}.log"))
+            tell_of(started[-1].process.pid)
         yield [f"{_address(exporter)}/metrics" for exporter in started]
     finally:
         _stop([exporter.process for exporter in started])

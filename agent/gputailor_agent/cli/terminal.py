@@ -10,16 +10,20 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
-from typing import Final
+from typing import Final, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from gputailor_agent.cli.errors import CommandError
 from gputailor_agent.reports.formats import Look
 
 PIPED_WIDTH: Final = 160
 _SLOW_SECONDS: Final = 2.0
-_NARROWEST: Final = 60
+_NARROWEST: Final = 40
+
+#: What stands for signs of ours where the terminal has none.
+_PLAIN: Final = str.maketrans({"─": "-", "…": "...", "⚠": "!"})
 
 Tick = Callable[[int, int | None], None]
 
@@ -35,14 +39,32 @@ def look() -> Look:
 
 def tell(text: str) -> None:
     """A line for people on standard error."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{_writable(text, sys.stderr)}\n")
     sys.stderr.flush()
 
 
 def answer(text: str) -> None:
-    """The command's result on standard output."""
-    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
-    sys.stdout.flush()
+    """The command's result on standard output; raises ``CommandError`` when it cannot be written.
+
+    A reader that went away (``| head``) is left to whoever runs the command.
+    """
+    try:
+        sys.stdout.write(_writable(text if text.endswith("\n") else f"{text}\n", sys.stdout))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CommandError(f"the result cannot be written: {error.strerror or error}") from error
+
+
+def _writable(text: str, stream: TextIO) -> str:
+    """The text in letters that the stream's encoding has: ``LANG=C`` knows ASCII only."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
+    return text
 
 
 @contextmanager

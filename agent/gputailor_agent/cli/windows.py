@@ -1,14 +1,15 @@
 """Windows of time as people write them on a command line."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from gputailor_agent.cli.errors import UsageError
 from gputailor_agent.model.profile import Window
 
 DEFAULT_DAYS: Final = 14
-_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_LATEST: Final = 32_503_680_000.0  # the year 3000
 _RELATIVE: Final = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
 
 
@@ -21,16 +22,19 @@ def parse_time(option: str, text: str, *, relative_to: float) -> float:
         return relative_to
     match = _RELATIVE.fullmatch(text)
     if match:
-        length = timedelta(**{_UNITS[match[2]]: float(match[1])})
-        return relative_to - length.total_seconds()
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(
-            f"{option}: expected a length like 14d, 36h or 30m, or a time like "
-            f"2026-11-01 or 2026-11-01T12:00Z, found {text!r}"
-        ) from None
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+        found = relative_to - float(match[1]) * _SECONDS[match[2]]
+    else:
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError:
+            raise UsageError(
+                f"{option}: expected a length like 14d, 36h or 30m, or a time like "
+                f"2026-11-01 or 2026-11-01T12:00Z, found {text!r}"
+            ) from None
+        found = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    if not 0 <= found < _LATEST:
+        raise UsageError(f"{option}: {text!r} is not between 1970 and 3000")
+    return found
 
 
 def window_of(
@@ -48,7 +52,7 @@ def window_of(
     latest = now if last_data is None else last_data
     end = latest if until is None else parse_time("--until", until, relative_to=now)
     if since is None:
-        start = end - DEFAULT_DAYS * 86400
+        start = max(0.0, end - DEFAULT_DAYS * 86400)
         if first_data is not None and first_data < end:
             start = max(start, first_data)
     else:

@@ -35,6 +35,8 @@ _TELLING: Final = re.compile(
     r"[0-9]+(?:gb|gib|mb|gpus?|cards?|nodes?|bit|d|h)|v[0-9]+.*|(?:[abhlt]|gb|gh|mi|rtx|gtx|p|rx|cu|"
     r"cuda|py|rocm|sm|cc|fp|bf|int|tp|pp|dp|ep|cp|bs|lr|zero|stage)[0-9]+.*"
 )
+_COUNTER: Final = re.compile(r"([a-z]+)[0-9]+[a-z]?")
+_COUNT: Final = re.compile(r"[a-z]?[0-9]{1,4}[a-z]?")
 _LONGEST_MODEL_NUMBER: Final = 3
 NOTHING_LEFT: Final = "unnamed"
 
@@ -45,6 +47,8 @@ class StemTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     numbered: frozenset[str]
     words: frozenset[str]
     counted: frozenset[str]
+    counters: frozenset[str]
+    models: frozenset[str]
 
 
 @cache
@@ -81,11 +85,23 @@ def _takes_number(word: str) -> bool:
     return word in numbered or word.rstrip("0123456789") in numbered
 
 
+def _is_counter(token: str, before: str, *, last: bool) -> bool:
+    """A number with a letter: ``r41`` at the end of a name, ``7a`` behind ``run``."""
+    table = stem_table()
+    if before in table.counted:
+        return _COUNT.fullmatch(token) is not None
+    found = _COUNTER.fullmatch(token)
+    counts = last and found is not None and found.group(1) in table.counters
+    return counts and not _takes_number(before)
+
+
 def _is_noise(token: str, before: str, *, last: bool) -> bool:
     if token.isdigit():
         return len(token) > _LONGEST_MODEL_NUMBER or not _takes_number(before)
-    if _SIZE.fullmatch(token):
+    if _SIZE.fullmatch(token) or token in stem_table().models:
         return False
+    if not _TELLING.fullmatch(token) and _is_counter(token, before, last=last):
+        return True
     if _is_generated(token, last=last) or _HEX.fullmatch(token):
         return True
     return not _TELLING.fullmatch(token) and _is_mixed(token, last=last)

@@ -148,8 +148,10 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     warmup: dict[str, Warmup] = msgspec.field(default_factory=dict)
     conditions: dict[str, float] = msgspec.field(default_factory=dict)  # condition -> seconds
     link_bytes: dict[str, float] = msgspec.field(default_factory=dict)  # "pcie/rx" -> bytes
+    # "peak": the highest since the device was handed out, even before this hour (as far as the
+    # source watched); "sampled": the highest of this hour's samples; "mean": only averages
     memory_peak_bytes: int | None = None
-    memory_peak_kind: str = "peak"  # "peak" (true), "sampled" (highest sample), "mean"
+    memory_peak_kind: str = "peak"
     memory_total_bytes: int | None = None
     energy_joules: float | None = None
     last_active: float | None = None  # Unix seconds

@@ -1,7 +1,8 @@
 """From hourly rows and the inventory to one profile per workload: pure, exact, no clock.
 
 ``tally`` adds rows up, ``holding`` says which pod held how many devices and for how long,
-``runs`` tells runs apart, ``building`` puts them together. What rules rely on:
+``runs`` tells runs apart, ``splitting`` what a name only seemed to join, ``building`` puts them
+together. What rules rely on:
 
 * sums are exact (every additive figure lies on the grid of ``model.usage.quantise``), so any order
   and grouping of the same rows gives the same profile, bit for bit;

@@ -7,7 +7,7 @@ the whole cluster is left out: nobody looked yet, so nothing is missing.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,12 +26,14 @@ from gputailor_agent.model.profile import GpuUse, Profile, Window
 from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageKey, UsageRow
 from gputailor_agent.profiles.holding import (
     Holdings,
+    allocations,
     asked_gpus,
     held_from,
     held_seconds,
     is_pending,
 )
 from gputailor_agent.profiles.runs import Member, run_uses
+from gputailor_agent.profiles.splitting import parts_of
 from gputailor_agent.profiles.tally import Tally, gpu_use, merge_uses
 
 DAY_SECONDS: Final = 86_400
@@ -203,7 +205,21 @@ class _Builder:
 
     def profiles(self) -> list[Profile]:
         """Fold every group; sorted by workload id."""
-        return [self._profile(group) for _, group in sorted(self.groups.items())]
+        parts = (part for group in self.groups.values() for part in self._split(group))
+        return [self._profile(part) for part in sorted(parts, key=lambda one: one.workload.id)]
+
+    def _split(self, group: _Group) -> list[_Group]:
+        parts = parts_of(group.workload, list(group.members.values()), self.runs)
+        if len(parts) == 1:
+            return [group]
+        return [
+            _Group(
+                msgspec.structs.replace(group.workload, id=group.workload.id + end),
+                {_place(member.key): member for member in members},
+                [] if end else group.asking,
+            )
+            for end, members in parts
+        ]
 
     def _profile(self, group: _Group) -> Profile:
         members = [member for _, member in sorted(group.members.items())]
@@ -258,7 +274,7 @@ class _Builder:
         seconds = held
         if seconds is None:
             seconds = max((t.allocated_seconds for t in member.tallies.values()), default=0.0)
-        allocated = _allocations(member.tallies, held, asked)
+        allocated = allocations(member.tallies, held, asked)
         member.uses = [
             gpu_use(
                 tally,
@@ -320,6 +336,10 @@ def _container(pod: Pod | None, name: str) -> ContainerSpec | None:
     return next((container for container in pod.containers if container.name == name), None)
 
 
+def _place(key: UsageKey) -> _ContainerKey:
+    return (key.namespace, key.pod, key.pod_uid, key.container)
+
+
 def _of_gpu(key: UsageKey, uuid: str) -> UsageKey:
     return UsageKey(
         cluster=key.cluster,
@@ -341,21 +361,6 @@ def _of_node(node: Node, uuid: str, mig_profile: str) -> Device:
         memory_total_bytes=None if mig_profile else node.gpu_memory_bytes,
         mig_profile=mig_profile,
     )
-
-
-def _allocations(tallies: Mapping[str, Tally], held: float | None, asked: int) -> dict[str, float]:
-    """Allocated seconds by device.
-
-    By the inventory every device is held as long as the pod lives. Where more devices were seen
-    than asked for (one was swapped), they share that time as the source saw it.
-    """
-    by_source = {uuid: tally.allocated_seconds for uuid, tally in tallies.items()}
-    if held is None:
-        return by_source
-    total = sum(by_source.values())
-    if not asked or len(tallies) <= asked or total <= 0:
-        return dict.fromkeys(tallies, held)
-    return {uuid: held * asked * seconds / total for uuid, seconds in by_source.items()}
 
 
 def _gpus_per_pod(group: _Group, members: list[Member]) -> float:

@@ -6,13 +6,14 @@ times, the source's clock has to do.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gputailor_agent.inventory.holding import held_interval, holding
 from gputailor_agent.model.inventory import ContainerSpec, Inventory, Node, Pod
 from gputailor_agent.model.profile import GpuUse, Window
 from gputailor_agent.model.usage import HOUR_SECONDS
+from gputailor_agent.profiles.tally import Tally
 
 #: Kinds of requests that count devices one by one.
 _COUNTED: Final = frozenset({"gpu", "mig", "fractional"})
@@ -61,6 +62,21 @@ def held_seconds(pod: Pod, window: Window, known_until: float) -> float | None:
         return None
     end = min(span[1], known_until) if pod.finished is None else span[1]
     return max(0.0, min(end, window.end) - max(span[0], window.start))
+
+
+def allocations(tallies: Mapping[str, Tally], held: float | None, asked: int) -> dict[str, float]:
+    """Allocated seconds by device.
+
+    By the inventory every device is held as long as the pod lives. Where more devices were seen
+    than asked for (one was swapped), they share that time as the source saw it.
+    """
+    by_source = {uuid: tally.allocated_seconds for uuid, tally in tallies.items()}
+    if held is None:
+        return by_source
+    total = sum(by_source.values())
+    if not asked or len(tallies) <= asked or total <= 0:
+        return dict.fromkeys(tallies, held)
+    return {uuid: held * asked * seconds / total for uuid, seconds in by_source.items()}
 
 
 class Holdings:

@@ -14,8 +14,8 @@ import msgspec
 
 from gputailor_agent.model.profile import GpuUse
 from gputailor_agent.model.usage import (
-    Device,
     NO_USE,
+    Device,
     Histogram,
     SignalUse,
     UsageKey,
@@ -63,8 +63,7 @@ class _Signal:
             self.maximum = maximum
         if histogram is None:
             return
-        if histogram.resolution > self.resolution:
-            self.resolution = histogram.resolution
+        self.resolution = max(self.resolution, histogram.resolution)
         if self.buckets is None:
             self.buckets = histogram.seconds
         else:
@@ -114,8 +113,7 @@ class Tally:
         hour = row.key.hour
         if self.first_hour is None or hour < self.first_hour:
             self.first_hour = hour
-        if hour > self.last_hour:
-            self.last_hour = hour
+        self.last_hour = max(self.last_hour, hour)
         if row.dialect not in self.dialects:
             self.dialects.update(row.dialect.split("+"))
         if row.oom_kills:
@@ -131,8 +129,7 @@ class Tally:
         seconds, share = part.allocated_seconds, part.share
         self.allocated_seconds += seconds
         self._share_seconds += seconds if share == 1.0 else quantise(share * seconds)
-        if share > self._largest_share:
-            self._largest_share = share
+        self._largest_share = max(self._largest_share, share)
         signals = self._signals
         for name, use in part.signals.items():
             if name in signals:
@@ -175,8 +172,7 @@ class Tally:
             if self.memory_peak_bytes is None or peak > self.memory_peak_bytes:
                 self.memory_peak_bytes = peak
             known = _PEAK_KINDS.index(kind) if kind in _PEAK_KINDS else 0
-            if known < self._peak_kind:
-                self._peak_kind = known
+            self._peak_kind = min(self._peak_kind, known)
         if total is not None and (self.memory_total_bytes or 0) < total:
             self.memory_total_bytes = total
 

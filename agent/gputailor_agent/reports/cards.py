@@ -1,17 +1,19 @@
 """Cards that would hold a recorded run, and how much slower it could get on them.
 
-The slowdown is at most ``1 - G + G max(1, max rho)``, ``G`` the mean kernel activity (the share of
-time in which some kernel ran) and ``rho`` the ratios of FP32, tensor and memory bandwidth now to
-then: as if all active time were bound by the resource that shrinks most (the upper bound of rule
-``smaller_gpu``). None where a card's figures are not known.
+The slowdown is the upper end of rule ``smaller_gpu``'s interval (``rules.slowdown``): a log tells
+of no resource how much it was used, so all of them count as unknown and the lower end is always 1.
+None where a card's figures are not known.
 """
 
+from collections import Counter
 from typing import Final
 
 import msgspec
 
 from gputailor_agent.catalog import Catalogue, DeviceSpec, Price
 from gputailor_agent.model.judgement import Money
+from gputailor_agent.model.usage import NO_USE
+from gputailor_agent.rules.slowdown import smaller_gpu
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +27,12 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     slowdown_at_most: float | None
     run_cost_at_most: Money | None
     is_current: bool
+
+    @property
+    def most_per_hour(self) -> float | None:
+        """Price of the work that now takes an hour, slowdown included."""
+        slowdown = self.slowdown_at_most
+        return None if slowdown is None else self.price_per_hour.amount * slowdown
 
 
 class Guess(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +54,10 @@ def candidates(
     catalogue: Catalogue,
     guess: Guess,
 ) -> tuple[Candidate, ...]:
-    """Cards of the same vendor that hold the run, the cheapest per hour first."""
+    """Cards of the same vendor that hold the run; what it costs at most there decides the order.
+
+    Those whose slowdown is not known come after the others, by price; then other currencies.
+    """
     if need is None:
         return ()
     vendor = spec.vendor if spec else "NVIDIA"  # nvidia-smi wrote the log
@@ -70,7 +81,21 @@ def candidates(
                 is_current=same,
             )
         )
-    return tuple(sorted(found, key=lambda one: (one.price_per_hour.amount, one.device)))
+    return _in_order(found)
+
+
+def _in_order(found: list[Candidate]) -> tuple[Candidate, ...]:
+    """Currencies cannot be compared: that of the card in use, else the usual one, comes first."""
+    currencies = Counter(one.price_per_hour.currency for one in found)
+    usual = max(currencies, key=lambda name: (currencies[name], name), default="")
+    first = next((one.price_per_hour.currency for one in found if one.is_current), usual)
+
+    def rank(one: Candidate) -> tuple[bool, str, bool, float, str]:
+        price, most = one.price_per_hour, one.most_per_hour
+        known = price.amount if most is None else most
+        return (price.currency != first, price.currency, most is None, known, one.device)
+
+    return tuple(sorted(found, key=rank))
 
 
 def slowdown_at_most(
@@ -79,18 +104,18 @@ def slowdown_at_most(
     """Upper bound of the slowdown from card to card; None where a figure is missing."""
     if now is None or kernel_mean is None:
         return None
-    worst = 1.0
-    for mine, other in (
-        (now.fp32_flops, then.fp32_flops),
-        (now.bandwidth_bytes_per_second, then.bandwidth_bytes_per_second),
-        (now.fp16_tensor_flops, then.fp16_tensor_flops if then.tensor_cores is not False else 0.0),
+    rhos = []
+    for mine, other, missing in (
+        (now.fp32_flops, then.fp32_flops, False),
+        (now.bandwidth_bytes_per_second, then.bandwidth_bytes_per_second, False),
+        (now.fp16_tensor_flops, then.fp16_tensor_flops, now.tensor_cores is False),
     ):
-        if mine is None:
-            continue
-        if not other:
+        if missing:
+            continue  # the run cannot have used what its card has not
+        if not mine or not other:
             return None
-        worst = max(worst, mine / other)
-    return 1 - kernel_mean + kernel_mean * worst
+        rhos.append(mine / other)
+    return smaller_gpu([(NO_USE, rho) for rho in rhos], kernel_mean).high
 
 
 def hourly(price: Price | None) -> Money | None:

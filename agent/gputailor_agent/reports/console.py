@@ -29,7 +29,7 @@ from gputailor_agent.reports.document import (
 )
 from gputailor_agent.reports.explain import Explanation
 from gputailor_agent.reports.formats import Format, Look
-from gputailor_agent.reports.single_run import LogJudgement
+from gputailor_agent.reports.runs import LogJudgement
 
 _TONES: Final = {"good": "green", "warn": "yellow", "muted": "dim", "": ""}
 _HEADINGS: Final = {1: "bold underline", 2: "bold", 3: "italic"}

@@ -37,7 +37,7 @@ def draw_table(block: Table, width: int) -> list[RenderableType]:
     """The table in the widest shape that fits ``width`` characters."""
     least = [_least(block, place) for place in range(len(block.columns))]
     if sum(least) + _GAP * len(least) <= width:
-        parts = _whole(block)
+        parts = _whole(block, least, width - _GAP * len(least))
     elif not block.columns[-1].numeric and sum(least[:-1]) + _CLOSE_GAP * len(least) <= width:
         parts = _two_storeys(block, least[:-1], width)
     else:
@@ -53,19 +53,23 @@ def _least(block: Table, place: int) -> int:
     return max(title, min(longest, column.least) if column.least else longest)
 
 
+def _longest(block: Table, place: int) -> int:
+    """Characters of a column that wraps nothing, its title included."""
+    cells = (row[place] for row in block.rows)
+    return max((len(cell) for cell in (block.columns[place].title, *cells)), default=0)
+
+
 def _justify(column: Column) -> Literal["left", "right"]:
     return "right" if column.numeric else "left"
 
 
-def _whole(block: Table) -> list[RenderableType]:
+def _whole(block: Table, least: list[int], width: int) -> list[RenderableType]:
+    """One table; its columns get what they need, and share what is left where they want more."""
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-    for place, column in enumerate(block.columns):
-        table.add_column(
-            column.title,
-            justify=_justify(column),
-            overflow="fold",
-            min_width=_least(block, place),
-        )
+    wanted = [_longest(block, place) for place in range(len(block.columns))]
+    widths = _widen(least, wanted, width)
+    for column, own in zip(block.columns, widths, strict=True):
+        table.add_column(column.title, justify=_justify(column), overflow="fold", width=own)
     for row in block.rows:
         table.add_row(*map(styled, row))
     return [table]
@@ -74,7 +78,8 @@ def _whole(block: Table) -> list[RenderableType]:
 def _two_storeys(block: Table, least: list[int], width: int) -> list[RenderableType]:
     """Rows as in a table, each row's last cell below it; wrapping columns share what is left."""
     columns = block.columns[:-1]
-    widths = _widen(block, least, width - _CLOSE_GAP * len(least))
+    wanted = [_longest(block, place) if one.least else 0 for place, one in enumerate(columns)]
+    widths = _widen(least, wanted, width - _CLOSE_GAP * len(least))
     titles = tuple(Text(column.title, style="bold") for column in columns)
     parts: list[RenderableType] = [Text(), _line(columns, widths, titles)]
     for row in block.rows:
@@ -83,12 +88,11 @@ def _two_storeys(block: Table, least: list[int], width: int) -> list[RenderableT
     return parts
 
 
-def _widen(block: Table, least: list[int], width: int) -> list[int]:
+def _widen(least: list[int], wanted: list[int], width: int) -> list[int]:
+    """Widths of at least ``least``, up to ``wanted`` as far as ``width`` in all goes."""
     widths = list(least)
-    for place, column in enumerate(block.columns[:-1]):
-        longest = max((len(row[place]) for row in block.rows), default=0)
-        if column.least and longest > widths[place]:
-            widths[place] += max(0, min(longest - widths[place], width - sum(widths)))
+    for place, wish in enumerate(wanted):
+        widths[place] += max(0, min(wish - widths[place], width - sum(widths)))
     return widths
 
 

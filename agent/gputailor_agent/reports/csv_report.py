@@ -13,7 +13,7 @@ from gputailor_agent.model.judgement import Money, Plan
 from gputailor_agent.reports import overview, units
 from gputailor_agent.reports.explain import Explanation
 from gputailor_agent.reports.formats import Format, Look
-from gputailor_agent.reports.single_run import LogJudgement
+from gputailor_agent.reports.runs import LogJudgement
 from gputailor_agent.reports.wording import say
 
 Cell = str | float | int | None
@@ -48,6 +48,7 @@ LOG_COLUMNS: Final = (
     "gpu",
     "model",
     "samples",
+    "held_seconds",
     "observed_seconds",
     "kernel_mean_ratio",
     "kernel_p50_ratio",
@@ -173,6 +174,7 @@ def _log(judgements: tuple[LogJudgement, ...], _look: Look) -> str:
                     gpu.gpu,
                     gpu.device or gpu.model or None,
                     gpu.samples,
+                    gpu.held_seconds,
                     gpu.observed_seconds,
                     gpu.kernel_mean,
                     gpu.kernel_p50,

@@ -7,6 +7,7 @@ already written as text, so that the console, a page and Markdown show the same 
 """
 
 import difflib
+from typing import Final
 
 import msgspec
 
@@ -15,7 +16,10 @@ from gputailor_agent.model.judgement import Evidence, Finding, Plan, Silence, Si
 from gputailor_agent.model.profile import Window
 from gputailor_agent.reports import overview, units
 from gputailor_agent.reports.wording import say, sentence
-from gputailor_agent.rules import registry
+from gputailor_agent.rules import RuleSettings, Threshold, registry
+from gputailor_agent.rules.base import Limits
+
+DEFAULT_RULES: Final = RuleSettings()
 
 KIND_WORDS = {
     SilenceKind.NOT_APPLICABLE: "not about such a workload",
@@ -110,13 +114,15 @@ def _similar(wanted: str, ids: list[str]) -> list[str]:
     return list(dict.fromkeys(parts[part] for part in close))
 
 
-def explain(plan: Plan, verdict: Verdict) -> Explanation:
-    """The explanation of one workload of a plan."""
+def explain(plan: Plan, verdict: Verdict, rules: RuleSettings = DEFAULT_RULES) -> Explanation:
+    """The explanation of one workload of a plan that was made with the settings ``rules``."""
     sections = []
     if verdict.primary is not None:
-        sections.append(_found(verdict.primary, "recommended"))
-    sections += [_found(finding, "alternative, not added up") for finding in verdict.alternatives]
-    sections += [_silent(silence) for silence in verdict.silences]
+        sections.append(_found(verdict.primary, "recommended", rules))
+    sections += [
+        _found(finding, "alternative, not added up", rules) for finding in verdict.alternatives
+    ]
+    sections += [_silent(silence, plan.window, rules) for silence in verdict.silences]
     return Explanation(
         cluster=plan.cluster,
         window=plan.window,
@@ -170,7 +176,7 @@ def _with_evidence(value: str, evidence: str) -> str:
     return f"{value} ({evidence})" if evidence else value
 
 
-def _found(finding: Finding, standing: str) -> Section:
+def _found(finding: Finding, standing: str, rules: RuleSettings) -> Section:
     saving = finding.saving
     facts = [
         ("saving", overview.saving_text(finding)),
@@ -191,13 +197,13 @@ def _found(finding: Finding, standing: str) -> Section:
         text=sentence(say(finding.message)),
         facts=tuple(Fact(label=label, text=text) for label, text in facts if text),
         numbers=_numbers(finding.evidence, finding.window),
-        thresholds=thresholds(finding.rule),
+        thresholds=thresholds(finding.rule, rules),
         patch=finding.change.patch,
         command=finding.change.command,
     )
 
 
-def _silent(silence: Silence) -> Section:
+def _silent(silence: Silence, window: Window, rules: RuleSettings) -> Section:
     facts = []
     if silence.ready_at is not None:
         facts.append(Fact(label="ready", text=units.utc(silence.ready_at)))
@@ -209,8 +215,8 @@ def _silent(silence: Silence) -> Section:
         standing=KIND_WORDS[silence.kind],
         text=sentence(say(silence.message)),
         facts=tuple(facts),
-        numbers=_numbers(silence.evidence, None),
-        thresholds=thresholds(silence.rule),
+        numbers=_numbers(silence.evidence, window),
+        thresholds=thresholds(silence.rule, rules),
     )
 
 
@@ -218,26 +224,30 @@ def _title(rule: str) -> str:
     return next((known.title for known in registry() if known.id == rule), rule)
 
 
-def thresholds(rule: str) -> tuple[Fact, ...]:
-    """A rule's thresholds: name, default in its unit and what it means."""
+def thresholds(rule: str, rules: RuleSettings) -> tuple[Fact, ...]:
+    """A rule's thresholds in force: name, value in its unit, the default where another is set."""
     known = next((known for known in registry() if known.id == rule), None)
     if known is None:
         return ()
+    limits = Limits(known, rules)
     return tuple(
-        Fact(
-            label=threshold.name,
-            text=f"{units.quantity(threshold.default, threshold.unit)}: {threshold.meaning}",
-        )
-        for threshold in known.thresholds
+        Fact(label=one.name, text=f"{_in_force(one, limits[one.name])}: {one.meaning}")
+        for one in known.thresholds
     )
 
 
-def _numbers(evidence: tuple[Evidence, ...], window: Window | None) -> tuple[Number, ...]:
+def _in_force(threshold: Threshold, value: float) -> str:
+    text = units.quantity(value, threshold.unit)
+    if value == threshold.default:
+        return text
+    return f"{text} (set; default {units.quantity(threshold.default, threshold.unit)})"
+
+
+def _numbers(evidence: tuple[Evidence, ...], window: Window) -> tuple[Number, ...]:
     return tuple(_number(item, window) for item in evidence)
 
 
-def _number(item: Evidence, window: Window | None) -> Number:
-    span = item.window or window
+def _number(item: Evidence, window: Window) -> Number:
     held = (
         f"{item.comparison} {units.quantity(item.threshold, item.unit)}" if item.comparison else ""
     )
@@ -248,6 +258,6 @@ def _number(item: Evidence, window: Window | None) -> Number:
         passed="" if item.passed is None else ("yes" if item.passed else "no"),
         samples="" if item.samples is None else units.count(item.samples),
         coverage="" if item.coverage is None else units.ratio(item.coverage),
-        window=overview.window_text(span) if span else "",
+        window=overview.window_text(item.window or window),
         formula=item.formula,
     )

@@ -44,18 +44,18 @@ def _section(section: Section) -> list[Block]:
     ]
     if section.facts:
         blocks.append(Facts(pairs=tuple((fact.label, fact.text) for fact in section.facts)))
+    if section.patch:
+        blocks.append(Code(text=section.patch))
+    if section.command:
+        blocks.append(Code(text=section.command, language="sh"))
     if section.numbers:
         windows = {number.window for number in section.numbers if number.window}
         caption = f"Window: {windows.pop()}" if len(windows) == 1 else ""
         rows = tuple(_row(number, tell_window=len(windows) > 1) for number in section.numbers)
         blocks.append(Table(columns=_COLUMNS, rows=rows, caption=caption))
     if section.thresholds:
-        blocks.append(Paragraph(text="Thresholds (defaults):", tone="muted"))
+        blocks.append(Paragraph(text="Thresholds in force:", tone="muted"))
         blocks.append(Facts(pairs=tuple((fact.label, fact.text) for fact in section.thresholds)))
-    if section.patch:
-        blocks.append(Code(text=section.patch))
-    if section.command:
-        blocks.append(Code(text=section.command, language="sh"))
     return blocks
 
 

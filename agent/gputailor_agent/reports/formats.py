@@ -13,7 +13,7 @@ import msgspec
 
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.reports.explain import Explanation
-from gputailor_agent.reports.single_run import LogJudgement
+from gputailor_agent.reports.runs import LogJudgement
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):

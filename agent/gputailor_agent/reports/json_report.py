@@ -16,7 +16,7 @@ from gputailor_agent.reports import overview
 from gputailor_agent.reports.explain import Explanation
 from gputailor_agent.reports.formats import Format, Look
 from gputailor_agent.reports.overview import Totals
-from gputailor_agent.reports.single_run import LogJudgement
+from gputailor_agent.reports.runs import LogJudgement
 from gputailor_agent.reports.wording import say
 
 SCHEMA_VERSION: Final = "1.0"

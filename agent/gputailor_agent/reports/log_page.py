@@ -17,14 +17,17 @@ from gputailor_agent.reports.document import (
     Paragraph,
     Table,
 )
-from gputailor_agent.reports.single_run import GpuRun, LogJudgement
+from gputailor_agent.reports.runs import GpuRun, LogJudgement
 from gputailor_agent.reports.wording import say
 
 _SHOWN_CANDIDATES: Final = 6
 _SHOWN_SKIPS: Final = 10
 _SHOWN_TEXT: Final = 60
 #: Verdicts that need no other card.
-_WITHOUT_CARDS: Final = frozenset({"log.idle", "log.nothing_loaded", "log.no_memory"})
+_WITHOUT_CARDS: Final = frozenset(
+    {"log.idle", "log.nothing_loaded", "log.no_memory", "log.nothing_fits"}
+)
+_ALL_OBSERVED: Final = 0.98
 
 _GPU_COLUMNS: Final = (
     Column(title="GPU"),
@@ -51,8 +54,8 @@ _CANDIDATE_COLUMNS: Final = (
     Column(title="price per hour", numeric=True),
     Column(title="run time at most", numeric=True),
     Column(title="run costs at most", numeric=True),
-    Column(title="price from", least=24),
 )
+_PRICE_FROM: Final = Column(title="price from", least=24)
 
 
 def compose(judgements: tuple[LogJudgement, ...]) -> Document:
@@ -71,9 +74,13 @@ def _log(judgement: LogJudgement) -> list[Block]:
     ]
     if judgement.gpus:
         rows = tuple(_gpu_row(gpu) for gpu in judgement.gpus)
-        blocks.append(Table(columns=_GPU_COLUMNS, rows=rows, caption="What it used"))
+        blocks += [
+            Heading(text="What it used", level=3),
+            Table(columns=_GPU_COLUMNS, rows=rows),
+            Heading(text="Which GPU would do", level=3),
+            *_advice(judgement.gpus),
+        ]
     blocks += [
-        *_advice(judgement.gpus),
         Heading(text="What this log cannot tell", level=3),
         Bullets(lines=tuple(say(message) for message in judgement.unknowable)),
         *_skipped(judgement),
@@ -100,6 +107,11 @@ def _facts(judgement: LogJudgement) -> tuple[tuple[str, str], ...]:
             ),
         ),
     ]
+    share = judgement.observed_share
+    if share is not None and share < _ALL_OBSERVED:
+        pairs.insert(
+            2, ("observed", f"{units.ratio(share)} of that time; the rest are gaps between samples")
+        )
     pairs += [("note", note) for note in judgement.notes]
     return tuple(pairs)
 
@@ -148,7 +160,8 @@ def _grouped(gpus: tuple[GpuRun, ...]) -> list[GpuRun]:
 
 
 def _together(group: list[GpuRun]) -> GpuRun:
-    first = group[0]
+    """The one that needs most stands for all: what holds it holds the others."""
+    first = max(group, key=lambda gpu: gpu.memory_needed_bytes or 0)
     names = ", ".join(gpu.gpu for gpu in group)
     verdict = Message(key=first.verdict.key, params={**first.verdict.params, "gpu": names})
     return msgspec.structs.replace(first, verdict=verdict)
@@ -159,12 +172,25 @@ def _names(candidates: tuple[Candidate, ...]) -> list[str]:
 
 
 def _candidates(gpu: GpuRun) -> Table:
-    rest = len(gpu.candidates) - _SHOWN_CANDIDATES
-    return Table(
-        columns=_CANDIDATE_COLUMNS,
-        rows=tuple(_candidate(one) for one in gpu.candidates[:_SHOWN_CANDIDATES]),
-        caption=f"{rest} dearer cards hold it too (--output json lists them)." if rest > 0 else "",
-    )
+    """The best cards, and in any case the one used."""
+    shown = [
+        one
+        for place, one in enumerate(gpu.candidates)
+        if place < _SHOWN_CANDIDATES or one.is_current
+    ]
+    sources = sorted({one.price_source for one in shown})
+    columns: tuple[Column, ...] = _CANDIDATE_COLUMNS
+    rows = [_candidate(one) for one in shown]
+    caption = [f"They hold {units.size(gpu.memory_needed_bytes)}."]
+    if len(sources) == 1:
+        caption.append(f"Prices: {sources[0]}.")
+    else:
+        columns = (*columns, _PRICE_FROM)
+        rows = [(*row, one.price_source) for row, one in zip(rows, shown, strict=True)]
+    if rest := len(gpu.candidates) - len(shown):
+        more = "1 more card holds it" if rest == 1 else f"{rest} more cards hold it"
+        caption.append(f"{more} (--output json lists all).")
+    return Table(columns=columns, rows=tuple(rows), caption=" ".join(caption))
 
 
 def _candidate(one: Candidate) -> tuple[str, ...]:
@@ -174,7 +200,6 @@ def _candidate(one: Candidate) -> tuple[str, ...]:
         units.money(one.price_per_hour),
         units.factor(one.slowdown_at_most),
         units.money(one.run_cost_at_most),
-        one.price_source,
     )
 
 

@@ -18,7 +18,7 @@ from gputailor_agent.reports.document import (
 )
 from gputailor_agent.reports.explain import Explanation
 from gputailor_agent.reports.formats import Format, Look
-from gputailor_agent.reports.single_run import LogJudgement
+from gputailor_agent.reports.runs import LogJudgement
 
 _SPECIAL: Final = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]<>#|~"} | {"\n": " "})
 

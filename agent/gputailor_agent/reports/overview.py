@@ -230,6 +230,8 @@ def totals_text(summary: Totals) -> list[tuple[str, str]]:
     if summary.observed_share is not None:
         observed += f" (observed {units.ratio(summary.observed_share)} of the allocated GPU time)"
     saving = units.money(summary.saving, per="month")
+    if summary.saving is None and not summary.states.get("finding"):
+        saving = say(Message(key="report.none_found"))
     if summary.saving_gpu_hours_per_month:
         saving += f" ({units.count(round(summary.saving_gpu_hours_per_month))} GPU-hours)"
     pairs = [

@@ -95,7 +95,10 @@ def _missing(plan: Plan) -> tuple[Block, ...]:
     lines = (*plan.problems, *overview.broken_checks(plan))
     if not lines:
         return ()
-    return (Heading(text="Problems and missing data"), Bullets(lines=lines, tone="warn"))
+    return (
+        Heading(text="Assumptions, problems and missing data"),
+        Bullets(lines=lines, tone="warn"),
+    )
 
 
 def _workloads(plan: Plan) -> tuple[Block, ...]:

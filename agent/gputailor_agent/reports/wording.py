@@ -11,6 +11,7 @@ format; besides Python's own formats a template may name a unit, e.g. ``{peak:by
 """
 
 import pkgutil
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -28,52 +29,79 @@ MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
         "report.no_workloads": "No workload held a GPU inside the window.",
         "report.nothing_to_do": "Nothing to change was found with money on it.",
         "report.no_saving": "not quantified",
+        "report.none_found": "nothing found",
         "report.ok": "fits",
         "log.no_samples": "The log holds no sample that could be read.",
-        "log.idle": "GPU {gpu} ran no kernel in any of {samples} samples over {observed:seconds}: "
-        "the run did not need it.",
-        "log.idle_loaded": "GPU {gpu} ran no kernel in any of {samples} samples over "
-        "{observed:seconds}, while {peak:bytes} of its memory were held: something was loaded and "
-        "waited. If that is how it always is, release it.",
-        "log.idle_short": "GPU {gpu} ran no kernel in any of {samples} samples, but "
-        "{observed:seconds} are too short to call it idle ({needed:seconds} are needed); up to "
-        "{peak:bytes} of its memory were held.",
+        "log.idle": "GPU {gpu}: no work in any of {samples} samples over {observed:seconds}: "
+        "not needed while this was recorded.",
+        "log.idle_loaded": "GPU {gpu}: no work in any of {samples} samples over "
+        "{observed:seconds}, while its memory was in use: something was loaded and waited. If that "
+        "is how it always is, release it.",
+        "log.idle_short": "GPU {gpu}: no work in any of {samples} samples, but "
+        "{observed:seconds} is too short to call it idle ({needed:seconds} is needed).",
+        "log.idle_gaps": "GPU {gpu}: no work in any of {samples} samples, but these cover "
+        "{share:ratio} of the time only: whether it was idle is not known.",
+        "log.idle_contradicted": "GPU {gpu}: no work in any of {samples} samples, but it drew "
+        "{power:watts} on average, more than a card that waits: whether it was idle is not known.",
         "log.nothing_loaded": "GPU {gpu}: at most {peak:bytes} of memory were used, less than any "
         "program that computes on it takes: nothing was loaded while this was recorded, so it does "
         "not tell what a run needs.",
         "log.no_memory": "GPU {gpu}: the log does not tell the memory used, so no card can be "
         "chosen.",
-        "log.nothing_fits": "GPU {gpu} needs {need:bytes}: no card with a known price holds that.",
-        "log.already_cheapest": "GPU {gpu} needs {need:bytes} (peak {peak:bytes} x 1.15): no "
-        "cheaper card than {now} holds that.",
-        "log.would_do": "GPU {gpu} needs {need:bytes} (peak {peak:bytes} x 1.15): {device} would "
-        "hold it at {price:usd_per_hour}; what {now} costs is not known.",
-        "log.cheaper": "GPU {gpu} needs {need:bytes} (peak {peak:bytes} x 1.15): {device} holds it "
-        "at {price:usd_per_hour} instead of {price_now:usd_per_hour} for {now}, at most "
-        "{slowdown:factor} the run time.",
-        "log.try_cheaper": "GPU {gpu} needs {need:bytes} (peak {peak:bytes} x 1.15): {device} "
-        "holds it at {price:usd_per_hour} instead of {price_now:usd_per_hour} for {now}; how "
-        "much slower it is cannot be bounded, try one run.",
-        "log.activity_unknown": "The log does not tell whether its GPUs ({count}) were used.",
-        "log.all_idle": "No kernel ran on any GPU ({count}) while this was recorded.",
+        "log.nothing_fits": "GPU {gpu}: needs {need:bytes} (peak {peak:bytes} x {headroom}): no "
+        "card with a known price holds that.",
+        "log.reserved": "GPU {gpu}: held about {peak:bytes} of {total:bytes} all the time: memory "
+        "that hardly moves may have been taken in advance (as TensorFlow, JAX and vLLM do), so "
+        "what the run needs is not known.",
+        "log.none_cheaper": "GPU {gpu}: needs {need:bytes} (peak {peak:bytes} x {headroom}): of "
+        "the cards that hold that, none is so much cheaper than {now} ({price_now}) that a change "
+        "is worth it.",
+        "log.would_do": "GPU {gpu}: needs {need:bytes} (peak {peak:bytes} x {headroom}): {device} "
+        "would hold it at {price}; what {now} costs, and how much slower {device} would be, is not "
+        "known.",
+        "log.would_do_slower": "GPU {gpu}: needs {need:bytes} (peak {peak:bytes} x {headroom}): "
+        "{device} would hold it at {price}, at most {slowdown:factor} the run time; what {now} "
+        "costs is not known.",
+        "log.cheaper": "GPU {gpu}: needs {need:bytes} (peak {peak:bytes} x {headroom}): {device} "
+        "holds it at {price} instead of {price_now} for {now}, at most {slowdown:factor} the run "
+        "time.",
+        "log.try_cheaper": "GPU {gpu}: needs {need:bytes} (peak {peak:bytes} x {headroom}): "
+        "{device} holds it at {price} instead of {price_now} for {now}, but could take up to "
+        "{slowdown:factor} the run time, which would cost more or save too little: try one run.",
+        "log.try_unbounded": "GPU {gpu}: needs {need:bytes} (peak {peak:bytes} x {headroom}): "
+        "{device} holds it at {price} instead of {price_now} for {now}; how much slower it is "
+        "cannot be bounded: try one run.",
+        "log.one_unknown": "The log does not tell whether its GPU was used.",
+        "log.activity_unknown": "The log does not tell whether its {count} GPUs were used.",
+        "log.one_idle": "No sample shows work on the GPU.",
+        "log.all_idle": "No sample shows work on any of the {count} GPUs.",
         "log.one_used": "The GPU was busy {mean:ratio} of the time on average.",
-        "log.some_idle": "{idle} of {count} GPUs never ran a kernel while this was recorded "
-        "({names}): {needed} would have been enough.",
+        "log.some_idle": "No sample shows work on {idle} of {count} GPUs ({names}): as far as this "
+        "log goes, {needed} would have been enough.",
         "log.all_used": "All {count} GPUs were used, busy {mean:ratio} of the time on average.",
+        "log.some_used": "{measured} of {count} GPUs have a known use, busy {mean:ratio} of the "
+        "time on average; of the others it is not known.",
+        "log.no_header": "Whether its columns are what they were taken for: there is no header; "
+        "record without noheader.",
         "log.unknown_kernel": "GPU use: there is no utilisation column; log utilization.gpu.",
         "log.unknown_memory": "Memory: there is no memory.used column; log memory.used.",
+        "log.memory_held": "How much of the memory held was needed: frameworks keep what they have "
+        "freed, and some take most of a card in advance.",
         "log.memory_sampled": "The true memory peak: this is the highest of samples taken every "
         "{interval:seconds}; a peak between two samples is missed.",
         "log.unknown_energy": "Energy: there is no power column; log power.draw.",
-        "log.unknown_model": "The GPU's model: the log does not name it; say it with --gpu.",
+        "log.unknown_model": "The GPU's model, so what it can do and costs: the log does not name "
+        "it; say it with --gpu.",
         "log.model_not_in_catalogue": "What {model} can do and costs: it is not in the catalogue; "
-        "give a price with --prices, or name a similar card with --gpu.",
+        "name a similar card with --gpu.",
         "log.no_price": "What {device} costs: no list price is known; give one with --prices.",
-        "log.bursts": "Bursts shorter than {interval:seconds}: utilisation is a mean over at most "
-        "one second before each sample.",
+        "log.bursts": "Bursts between samples: one is taken every {interval:seconds}, and "
+        "utilisation is a mean over at most the second before it.",
         "log.unknown_activity": "How full the GPU was while it ran kernels ({signals}): nvidia-smi "
         "does not tell, so sharing, MIG slices and mixed precision cannot be judged; the exporter "
         "measures it where the driver can.",
+        "log.unknown_run": "Whether this was the whole run, and a usual one: nothing is known of "
+        "the time before and after.",
         "log.unknown_owner": "Which pod or person used the GPU: {path} names devices only; join it "
         "to a manifest with gputailor report --archive LOG --inventory MANIFEST --for "
         "NAMESPACE/NAME.",
@@ -81,7 +109,10 @@ MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 #: Parts below the reports whose modules may keep a table ``MESSAGES`` of their own.
-_PARTS: Final = ("gputailor_agent.rules", "gputailor_agent.planner", "gputailor_agent.assessment")
+_PARTS: Final = ("gputailor_agent.rules", "gputailor_agent.planner")
+
+#: Templates may leave the plural to the number before it.
+_OPEN_PLURAL: Final = re.compile(r"(\d[\d,.]*) (\w+)\(s\)")
 
 Translate = Callable[[str], str]
 
@@ -133,7 +164,7 @@ def say(message: Message | None, *, translate: Translate = str, strict: bool = F
     template = messages().get(message.key)
     if template is not None:
         try:
-            return _Template().vformat(translate(template), (), message.params)
+            return _numbered(_Template().vformat(translate(template), (), message.params))
         except (KeyError, ValueError, TypeError) as error:
             if strict:
                 raise MissingMessageError(f"{message.key}: {error!r}") from error
@@ -141,6 +172,13 @@ def say(message: Message | None, *, translate: Translate = str, strict: bool = F
         raise MissingMessageError(message.key)
     params = ", ".join(f"{name}={value}" for name, value in sorted(message.params.items()))
     return f"{message.key} ({params})" if params else message.key
+
+
+def _numbered(text: str) -> str:
+    """``1 GPU(s)`` as ``1 GPU``, ``8 GPU(s)`` as ``8 GPUs``."""
+    return _OPEN_PLURAL.sub(
+        lambda match: f"{match[1]} {match[2]}{'' if match[1] == '1' else 's'}", text
+    )
 
 
 def sentence(text: str) -> str:

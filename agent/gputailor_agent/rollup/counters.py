@@ -83,6 +83,25 @@ class CounterRollup:
         self._exporters[page.exporter] = ExporterState(page.at, page.process_started)
         self._newest = max(self._newest, page.at)
 
+    def mind_clock(self, now: float) -> None:
+        """Go on from ``now`` where our clock was set back by more than an hour.
+
+        A smaller step is waited out: until the clock has passed it again pages count as out of
+        order, and then the counters tell all of it. After a larger one what was counted meanwhile
+        is placed on the last minutes. Hours that are lived through twice hold the second time.
+        """
+        if self._newest - now <= HOUR_SECONDS:
+            return
+        self.problems["clock_set_back"] += 1
+        back = now - self._spread_after
+        self._watch_started = min(back, self._watch_started or back)
+        for name, seen in self._exporters.items():
+            self._exporters[name] = ExporterState(min(seen.at, back), seen.process_started)
+        for series in self._series.values():
+            if series.at > back:
+                self._close(series, series.go_back(back))
+        self._newest = back
+
     def take_rows(self, before: float | None = None) -> list[UsageRow]:
         """Return rows that changed since they were last taken, as absolute figures.
 
@@ -228,7 +247,11 @@ class CounterRollup:
             rise = rise * (LONGEST_SPREAD_SECONDS / (end - start))
             start = end - LONGEST_SPREAD_SECONDS
             self.problems["gap_too_long"] += 1
-        for row in series.place(rise, start, end, reading):
+        self._close(series, series.place(rise, start, end, reading))
+
+    def _close(self, series: Series, rows: Iterable[UsageRow]) -> None:
+        """Keep rows of hours left behind until they are taken."""
+        for row in rows:
             key = msgspec.structs.replace(row.key, cluster=self.cluster)
             self._closed[series.key, key.hour] = msgspec.structs.replace(row, key=key)
 

@@ -109,6 +109,14 @@ class Series:
             self.changed = True
         return closed
 
+    def go_back(self, at: float) -> list[UsageRow]:
+        """Go on from the earlier time ``at``; returns the row of the hour left behind."""
+        closed = list(self._turn(hour_holding(at)))
+        self.at = at
+        if self.began is not None:
+            self.began = min(self.began, at)
+        return closed
+
     def note(self, reading: Reading) -> None:
         """Keep what the page says beside the counters for the open hour."""
         peak = reading.memory_peak_bytes

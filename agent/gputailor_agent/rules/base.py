@@ -60,6 +60,10 @@ class Catalogue(Protocol):
         """Return the device of a driver's or a label's name."""
         ...
 
+    def of_instance(self, instance_type: str) -> DeviceSpec | None:
+        """Return the device of a cloud's instance type."""
+        ...
+
     def price(
         self,
         spec: DeviceSpec,

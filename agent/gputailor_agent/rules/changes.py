@@ -46,13 +46,24 @@ def target_of(workload: Workload) -> str:
     return f"{workload.kind} {workload.namespace}/{workload.name}"
 
 
-def _live_jobs(profile: Profile, context: Context) -> list[str]:
-    """Names of the Jobs behind the pods that hold devices now."""
+def _live_owners(profile: Profile, context: Context, kind: str) -> list[str]:
+    """Names of the objects of ``kind`` behind the pods that hold devices now.
+
+    A workload of many runs has the name they share; kubectl needs that of the run.
+    """
+    above = {owner.uid: owner.owners for owner in context.inventory.owners if owner.uid}
     names: set[str] = set()
     for use in context.holdings.live_uses(profile.gpus, profile.window):
         pod = context.holdings.find(use.namespace, use.pod, use.pod_uid)
-        if pod is not None:
-            names.update(owner.name for owner in pod.owners if owner.kind == "Job")
+        waiting = list(pod.owners) if pod is not None else []
+        walked: set[str] = set()
+        while waiting:
+            owner = waiting.pop()
+            if owner.kind == kind:
+                names.add(owner.name)
+            elif owner.uid not in walked:
+                walked.add(owner.uid)
+                waiting += above.get(owner.uid, ())
     return sorted(names)
 
 
@@ -61,35 +72,42 @@ def _live_pods(profile: Profile, context: Context) -> list[str]:
     return sorted({use.pod for use in uses if use.pod})
 
 
+def _delete(kubectl: str, kind: str, names: list[str]) -> str:
+    return f"{kubectl} delete {' '.join(f'{kind.lower()}/{name}' for name in names)}"
+
+
 def release(profile: Profile, context: Context) -> Change:
     """Give all devices back: scale to 0, suspend, or delete what cannot be scaled."""
     workload = profile.workload
     kubectl = f"kubectl -n {workload.namespace}"
     patch: dict[str, Any] = {}
     command = ""
+    live = _live_owners(profile, context, workload.kind)
     if workload.kind in _SCALABLE:
         patch = {"spec": {"replicas": 0}}
         command = f"{kubectl} scale {workload.kind.lower()}/{workload.name} --replicas=0"
     elif workload.kind in {"Job", "CronJob"}:
         patch = {"spec": {"suspend": True}}
-        jobs = _live_jobs(profile, context) or ([workload.name] if workload.kind == "Job" else [])
+        jobs = _live_owners(profile, context, "Job")
+        if workload.kind == "Job":
+            jobs = jobs or [workload.name]
         if jobs:
-            command = f"{kubectl} delete {' '.join(f'job/{name}' for name in jobs)}"
+            command = _delete(kubectl, "job", jobs)
         else:
             command = (
                 f'{kubectl} patch cronjob/{workload.name} -p \'{{"spec":{{"suspend":true}}}}\''
             )
     elif workload.kind in _KUBEFLOW:
         patch = {"spec": {"runPolicy": {"suspend": True}}}
-        command = f"{kubectl} delete {workload.kind.lower()}/{workload.name}"
+        command = _delete(kubectl, workload.kind, live or [workload.name])
     elif workload.kind == "Notebook":
         patch = {"metadata": {"annotations": {"kubeflow-resource-stopped": "gputailor"}}}
         command = f"{kubectl} annotate notebook/{workload.name} kubeflow-resource-stopped=gputailor"
     elif workload.kind == "Pod":
         pods = _live_pods(profile, context) or [workload.name]
-        command = f"{kubectl} delete {' '.join(f'pod/{name}' for name in pods)}"
+        command = _delete(kubectl, "pod", pods)
     elif workload.kind != "DaemonSet":
-        command = f"{kubectl} delete {workload.kind.lower()}/{workload.name}"
+        command = _delete(kubectl, workload.kind, live or [workload.name])
     return Change(kind="release", target=target_of(workload), patch=_yaml(patch), command=command)
 
 

@@ -28,6 +28,8 @@ FITTING_MESSAGES: Final = {
     "fitting.peers": "{model}: GPUs of one pod cannot talk to each other across MIG slices",
     "fitting.price": "{model}: at {price_ratio:ratio} of the price and {high:factor} the time it "
     "saves too little",
+    "fitting.slow": "{model}: the work would take at least {low:factor} the time, and "
+    "{limit:factor} is the most",
     "fitting.latency": "{model}: its busiest resource would be at {load:ratio} in the 99th "
     "percentile, and {limit:ratio} is the most for a service",
     "fitting.no_latency": "{model}: {signal} has no histogram, so the 99th percentile is unknown",
@@ -60,13 +62,17 @@ class Need:
     active_share: float
     gpus_per_pod: float
     latency: bool  # a service with requests that wait
+    links: bool  # GPUs of one pod talk over links between cards, or may
     price: float
     currency: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One candidate's judgement. ``cost_*``: of the present cost. ``why``: what speaks against."""
+    """One candidate's judgement. ``cost_*``: of the present cost. ``why``: what speaks against.
+
+    ``doubt``: what one run would have to show where the verdict is "try".
+    """
 
     candidate: Candidate
     slowdown: Interval | None
@@ -76,6 +82,7 @@ class Fit:
     load: float | None  # p99(u) rho of the busiest resource
     verdict: str  # "recommend", "try" or "no"
     why: Message | None
+    doubt: str = ""  # "price", "slow", "bfloat16" or "links"
 
 
 def fit(need: Need, one: Candidate, limits: Limits) -> Fit:
@@ -99,10 +106,18 @@ def fit(need: Need, one: Candidate, limits: Limits) -> Fit:
     )
     ratio = (one.price or 0.0) / need.price
     load = _load(rhos)
-    verdict, why = _verdict(need, one, limits, interval=interval, ratio=ratio, load=load)
-    named = tuple((resource.name, rho) for resource, rho in rhos)
+    why = _too_dear_or_slow(need, one, limits, interval=interval, ratio=ratio, load=load)
+    doubt = "" if why is not None else _doubt(need, one, limits, interval=interval, ratio=ratio)
     return Fit(
-        one, interval, ratio * interval.low, ratio * interval.high, named, load, verdict, why
+        candidate=one,
+        slowdown=interval,
+        cost_low=ratio * interval.low,
+        cost_high=ratio * interval.high,
+        rhos=tuple((resource.name, rho) for resource, rho in rhos),
+        load=load,
+        verdict="no" if why is not None else "try" if doubt else "recommend",
+        why=why,
+        doubt=doubt,
     )
 
 
@@ -134,7 +149,7 @@ def _load(rhos: list[tuple[Resource, float]]) -> float | None:
     return max(known, default=0.0) if len(known) == len(loads) else None
 
 
-def _verdict(
+def _too_dear_or_slow(
     need: Need,
     one: Candidate,
     limits: Limits,
@@ -142,20 +157,35 @@ def _verdict(
     interval: Interval,
     ratio: float,
     load: float | None,
-) -> tuple[str, Message | None]:
-    most = limits["cost_ratio"]
-    if ratio * interval.low > most:
-        why = message("fitting.price", model=one.name, price_ratio=ratio, high=interval.high)
-        return "no", why
+) -> Message | None:
+    if ratio * interval.low > limits["cost_ratio"]:
+        return message("fitting.price", model=one.name, price_ratio=ratio, high=interval.high)
+    if interval.low > limits["slowdown_most"]:
+        limit = limits["slowdown_most"]
+        return message("fitting.slow", model=one.name, low=interval.low, limit=limit)
     if need.latency and load is None:
         signal = next(r.signal for r in need.resources if r.p99 is None)
-        return "no", message("fitting.no_latency", model=one.name, signal=signal)
+        return message("fitting.no_latency", model=one.name, signal=signal)
     if need.latency and load is not None and load > limits["latency_load"]:
         limit = limits["latency_load"]
-        return "no", message("fitting.latency", model=one.name, load=load, limit=limit)
-    if ratio * interval.high <= most and not _may_lack_bfloat16(need, one):
-        return "recommend", None
-    return "try", None
+        return message("fitting.latency", model=one.name, load=load, limit=limit)
+    return None
+
+
+def _doubt(need: Need, one: Candidate, limits: Limits, *, interval: Interval, ratio: float) -> str:
+    """What is not sure of a candidate that may do; '' where nothing is."""
+    doubts = (
+        (ratio * interval.high > limits["cost_ratio"], "price"),
+        (interval.high > limits["slowdown_most"], "slow"),
+        (_may_lack_bfloat16(need, one), "bfloat16"),
+        (need.links and _link(one) < _link(need.present), "links"),
+    )
+    return next((name for doubted, name in doubts if doubted), "")
+
+
+def _link(one: Candidate) -> float:
+    """Bytes per second between cards; none for a slice, or where no figure is known."""
+    return 0.0 if one.mig else one.spec.interconnect_bytes_per_second or 0.0
 
 
 def _may_lack_bfloat16(need: Need, one: Candidate) -> bool:

@@ -12,6 +12,7 @@ from gputailor_agent.model.judgement import Message
 from gputailor_agent.model.profile import GpuUse, Profile
 from gputailor_agent.model.usage import NO_USE, SignalUse
 from gputailor_agent.profiles import busy_signal
+from gputailor_agent.profiles.holding import held_from
 from gputailor_agent.rules.base import Context, Limits, message
 from gputailor_agent.rules.candidates import Candidate, candidate
 from gputailor_agent.rules.fitting import Need, Resource
@@ -45,6 +46,7 @@ def need_of(profile: Profile, context: Context, basis: Basis, limits: Limits) ->
         active_share=_active_share(profile, basis),
         gpus_per_pod=profile.gpus_per_pod,
         latency=profile.workload.task_class == TaskClass.INFERENCE,
+        links=profile.gpus_per_pod > 1 and _links_used(basis),
         price=whole.amount / hours,
         currency=whole.currency,
     )
@@ -105,6 +107,26 @@ def _resources(
         p99 = _highest_p99(uses, measured)
         found.append(Resource(name, signal, use, p99, getattr(now, figure), figure))
     return tuple(found)
+
+
+def start_unseen(profile: Profile, context: Context) -> bool:
+    """Whether every pod began before its first row: a peak while it started may be missing.
+
+    A source that was there before the window kept that peak; nothing in the window tells. Where the
+    inventory does not say when pods began, the rows are taken to be all there is.
+    """
+    pods = (
+        (use, context.holdings.find(use.namespace, use.pod, use.pod_uid)) for use in profile.gpus
+    )
+    starts = [(use, None if pod is None else held_from(pod)) for use, pod in pods if use.hours]
+    told = [(use, start) for use, start in starts if start is not None]
+    return bool(told) and all(start < use.first_hour for use, start in told)
+
+
+def _links_used(basis: Basis) -> bool:
+    """Whether bytes went between cards; where that was not measured, they may have."""
+    sent = [n for link, n in basis.total.link_bytes.items() if link.startswith("nvlink/")]
+    return not sent or sum(sent) > 0
 
 
 def _highest_p99(uses: tuple[GpuUse, ...], signal: str) -> float | None:

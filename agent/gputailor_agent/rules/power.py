@@ -1,9 +1,9 @@
 """Does the power drawn agree with "nothing ran"? Counters can stick at 0 (Xid 31); watts do not.
 
-A card with a loaded context draws more than one without: the catalogue's figure where it has one,
-else a share of the card's board power, but never less than a floor (a T4 or L4 with a context draws
-close to half of its 70 W). Energy of MIG instances and shared devices is not theirs alone, so they
-cannot be checked this way.
+A card with a loaded context draws more than one without; how much no maker publishes. The limit is
+a share of the card's board power, but never less than a floor (a T4 or L4 with a context draws
+close to half of its 70 W); both are this project's own defaults. Energy of MIG instances and shared
+devices is not theirs alone, so they cannot be checked this way.
 """
 
 from typing import Final
@@ -14,16 +14,10 @@ from gputailor_agent.rules.pricing import spec_of
 
 POWER_THRESHOLDS: Final = (
     Threshold(
-        "power_over_loaded",
-        1.5,
-        "factor",
-        "times the watts of a loaded, idle card above which zero activity is not believed",
-    ),
-    Threshold(
         "power_share",
         0.35,
         "ratio",
-        "share of the board power used instead where the card's loaded watts are not known",
+        "share of the board power above which zero activity is not believed",
     ),
     Threshold("power_floor_watts", 45.0, "watts", "least watts that contradict zero activity"),
 )
@@ -34,11 +28,10 @@ def idle_watts_limit(context: Context, use: GpuUse, limits: Limits) -> float | N
     device, spec = use.device, spec_of(context, use)
     if device is None or device.mig_profile or use.share < 1 or spec is None:
         return None
-    floor = limits["power_floor_watts"]
-    if spec.idle_loaded_watts is not None:
-        return max(limits["power_over_loaded"] * spec.idle_loaded_watts, floor)
     board = spec.tdp_watts or device.power_limit_watts
-    return None if board is None else max(limits["power_share"] * board, floor)
+    if board is None:
+        return None
+    return max(limits["power_share"] * board, limits["power_floor_watts"])
 
 
 def least_idle_watts(

@@ -6,21 +6,25 @@ slices do not add up to its cards, they are scaled so that they do: a node's who
 GPUs and no more than that. Prices are those of the node's instance type where it is known.
 """
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import Final
 
 from gputailor_agent.catalog import DeviceSpec, Price
+from gputailor_agent.inventory.kinds import known_kind
 from gputailor_agent.inventory.nodes import mig_counts, mig_strategy
 from gputailor_agent.inventory.resources import gpu_resource
 from gputailor_agent.model.inventory import Node, TaskClass
 from gputailor_agent.model.judgement import Message, Money, Saving
 from gputailor_agent.model.profile import GpuUse, Profile
+from gputailor_agent.model.usage import HOUR_SECONDS
 from gputailor_agent.rules.base import Context, message
 
 _MIG_NAME: Final = re.compile(r"(\d+)g\.(\d+)gb")
 _MIG_SLICES: Final = 7
 _HOUR: Final = 3600.0
+_DAY: Final = 86_400.0
 #: A batch's window must be this long before its runs are scaled to a month.
 LEAST_WINDOW_SECONDS: Final = 86_400.0
 
@@ -34,6 +38,8 @@ MONEY_MESSAGES: Final = {
     "money.no_model": "the GPU's model is not known, so it has no price",
     "money.mixed_currencies": "prices are in several currencies",
     "money.short_window": "the window of {window:seconds} is too short to scale runs to a month",
+    "money.ended": "it holds no GPU now and nothing tells that it will run again ({runs:count} "
+    "run(s) in the window, the last ended {ended:time}), so no saving per month is counted",
     "money.not_counted": "the confidence is low, so no saving is counted",
 }
 
@@ -138,9 +144,9 @@ def node_of(context: Context, use: GpuUse) -> Node | None:
 
 
 def node_spec(context: Context, node: Node) -> DeviceSpec | None:
-    """Return the catalogue's card of a node."""
+    """Return the catalogue's card of a node: by its labels, else by its instance type."""
     if not node.gpu_product:
-        return None
+        return context.catalogue.of_instance(node.instance_type) if node.instance_type else None
     memory = None if asks_slices_as_gpus(node) else node.gpu_memory_bytes
     return find_spec(context, node.gpu_product, memory)
 
@@ -234,9 +240,12 @@ def monthly(profile: Profile, context: Context) -> Month:
     """Return GPU-hours and cost of a month.
 
     A service: what it holds now, all month. A batch: what its runs took in the part of the window
-    in which anybody looked, scaled.
+    in which anybody looked, scaled. What has ended and does not come again has no month.
     """
     uses = context.holdings.live_uses(profile.gpus, profile.window)
+    if not uses and not comes_again(profile):
+        ended = message("money.ended", runs=len(profile.runs), ended=_last_end(profile))
+        return Month(None, None, ended, "")
     if is_service(profile) and uses:
         hours = context.hours_per_month
         taken = [(use, equivalent(context, use) * hours) for use in uses]
@@ -250,6 +259,32 @@ def monthly(profile: Profile, context: Context) -> Month:
         for use in profile.gpus
     ]
     return _month(context, taken, f"GPU-hours of the window x {scale:.4g}")
+
+
+def comes_again(profile: Profile) -> bool:
+    """Whether a workload that holds nothing now is likely to run again.
+
+    Either its kind starts runs by itself (CronJob), or it began at least twice and has been away
+    for no longer than twice its longest way from one start to the next, or a day.
+    """
+    if known_kind(profile.workload.kind).life == "recurring":
+        return True
+    if is_service(profile):
+        starts = sorted({float(use.first_hour) for use in profile.gpus if use.first_hour})
+    else:
+        starts = sorted(run.started for run in profile.runs if run.started is not None)
+    gaps = [after - before for before, after in itertools.pairwise(starts)]
+    away = profile.window.end - _last_end(profile)
+    return bool(gaps) and away <= max(2 * max(gaps), _DAY)
+
+
+def _last_end(profile: Profile) -> float:
+    """When the last run ended, by the inventory or, where it does not say, by the last row."""
+    told = [run.finished for run in profile.runs if run.finished is not None]
+    if len(told) == len(profile.runs) and told:
+        return max(told)
+    seen = max((use.last_hour for use in profile.gpus), default=0)
+    return min(profile.window.end, float(seen + HOUR_SECONDS))
 
 
 def _month(context: Context, taken: list[tuple[GpuUse, float]], formula: str) -> Month:

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from gputailor_agent.model.judgement import Interval
 from gputailor_agent.model.usage import HISTOGRAM_EDGES, Histogram, SignalUse
 
-FEWER_FORMULA = "[max(1, N mean(u) / k), N / k]"
+FEWER_FORMULA = "[max(1, N mean(u) / k), N / k], N: GPUs that worked"
 LOW_FORMULA = "max over resources of E[max(1, u rho)], lower edges of the histogram"
 HIGH_FORMULA = "1 - G + G max(1, max rho)"
 
 
 def fewer_gpus(now: float, then: float, mean_activity: float) -> Interval:
-    """Slowdown of the same work on ``then`` instead of ``now`` GPUs of one kind.
+    """Slowdown of the same work on ``then`` instead of ``now`` working GPUs of one kind.
 
     Low: the measured busy seconds packed perfectly. High: perfect scaling today.
     """

@@ -3,14 +3,18 @@
 need = peak memory x 1.15, or x 1.25 where an out-of-memory kill was seen: the larger, never
 multiplied. A candidate must hold the need, have the features, and cost at most 0.85 of the present
 price after its slowdown's upper end; where only the lower end passes it is "try one run" and no
-saving is counted. Services that answer requests must also stay at p99(u) P_now / P_c <= 0.8. Peaks
-include the warm-up. Programs that take memory in advance are not judged by memory.
+saving is counted. So it is where the work may take longer than ``slowdown_most``, or the candidate
+lacks bfloat16 or fast links between cards that may be in use. Services that answer requests must
+also stay at p99(u) P_now / P_c <= 0.8. Peaks include the warm-up; a true peak counts since the
+device was handed out, even where that was before the window. Programs that take memory in advance
+are not judged by memory.
 """
 
 import math
 from dataclasses import dataclass
 from typing import Final
 
+from gputailor_agent.model.inventory import TaskClass
 from gputailor_agent.model.judgement import (
     Change,
     Confidence,
@@ -38,7 +42,7 @@ from gputailor_agent.rules.base import (
 from gputailor_agent.rules.candidates import Candidate, elsewhere, present
 from gputailor_agent.rules.fitting import FITTING_MESSAGES, Fit, Need, fit
 from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, Basis, sizing
-from gputailor_agent.rules.needs import need_of, oom_seen
+from gputailor_agent.rules.needs import need_of, oom_seen, start_unseen
 from gputailor_agent.rules.pricing import MONEY_MESSAGES, is_service, monthly, not_counted
 from gputailor_agent.rules.slowdown import HIGH_FORMULA, LOW_FORMULA
 
@@ -57,6 +61,13 @@ _THRESHOLDS: Final = (
         "a failed run whose peak reached this share of the usable memory ran out of it",
     ),
     Threshold("cost_ratio", 0.85, "ratio", "most of the present price, slowdown included"),
+    Threshold(
+        "slowdown_most",
+        3.0,
+        "factor",
+        "most times as long as now that anybody is asked to wait, however cheap the card is; this "
+        "project's own default",
+    ),
     Threshold("latency_load", 0.8, "ratio", "most p99 load of a resource of a service"),
 )
 
@@ -66,8 +77,16 @@ _MESSAGES: Final = {
     **FITTING_MESSAGES,
     "smaller_gpu.fits": "{candidate} would hold it: needs {need:bytes} of {usable:bytes}, costs "
     "{cost_ratio:ratio} of {now} with the slowdown ({low:factor} to {high:factor}) included",
-    "smaller_gpu.try_one_run": "try one run on {candidate}: needs {need:bytes} of {usable:bytes}; "
+    "smaller_gpu.try_price": "try one run on {candidate}: needs {need:bytes} of {usable:bytes}; "
     "it pays at {low:factor} the time but perhaps not at {high:factor}",
+    "smaller_gpu.try_slow": "try one run on {candidate}: needs {need:bytes} of {usable:bytes}; "
+    "it pays, but the work may take {high:factor} the time",
+    "smaller_gpu.try_bfloat16": "try one run on {candidate}: needs {need:bytes} of {usable:bytes}; "
+    "it pays, but it has no bfloat16",
+    "smaller_gpu.try_links": "try one run on {candidate}: needs {need:bytes} of {usable:bytes}; "
+    "it pays, but its GPUs have slower links between them or none",
+    "smaller_gpu.try_memory": "try one run on {candidate}: needs {need:bytes} of {usable:bytes}; "
+    "only averages of the memory used are known",
     "smaller_gpu.none_here": "none of {count:count} other kinds of GPU in this cluster holds it "
     "for enough less",
     "smaller_gpu.no_other": "this cluster has no other kind of GPU to compare with",
@@ -83,12 +102,16 @@ _MESSAGES: Final = {
     "smaller_gpu.risk_sampled": "the memory peak is the highest of samples; a short higher one may "
     "have been missed",
     "smaller_gpu.risk_mean": "only averages of the memory used are known",
+    "smaller_gpu.risk_start": "no pod of it was watched from its start: where the exporter came "
+    "later, a higher peak while it started may be missing",
     "smaller_gpu.risk_architecture": "the architecture differs ({now} to {then}): the image must "
     "have kernels for it, and number formats of the present card may be missing",
     "smaller_gpu.risk_unknown": "not measured, and therefore taken as fully used in the upper end: "
     "{signals}",
     "smaller_gpu.risk_video": "it uses the video engines; the catalogue does not tell whether "
     "{candidate} has as many",
+    "smaller_gpu.risk_interactive": "a person works in it: tomorrow may need more than the window "
+    "saw",
     "smaller_gpu.risk_estimate": "a price is an estimate (the median over providers)",
 }
 
@@ -146,7 +169,7 @@ def _choose(case: _Case) -> Finding | Silence:
     far = _if_you_can_get_it(case.context, need, case.limits)
     averages = profile.memory_peak_kind == "mean"
     sure = [] if averages else [one for one in fits if one.verdict == "recommend"]
-    trial = [one for one in fits if one.verdict != "no"]
+    trial = sorted((one for one in fits if one.verdict != "no"), key=lambda one: bool(one.doubt))
     if sure or trial:
         return _finding(case, (sure or trial)[0], fits, far, sure=bool(sure))
     why = message("smaller_gpu.no_other")
@@ -252,13 +275,15 @@ def _compared(profile: Profile, need: Need, best: Fit, limits: Limits) -> tuple[
     return tuple(items)
 
 
-def _risks(profile: Profile, basis: Basis, need: Need, best: Fit) -> tuple[Message, ...]:
-    one = best.candidate
+def _risks(case: _Case, best: Fit) -> tuple[Message, ...]:
+    profile, basis, need, one = case.profile, case.basis, case.need, best.candidate
     risks = []
     if profile.memory_peak_kind == "sampled":
         risks.append(message("smaller_gpu.risk_sampled"))
     if profile.memory_peak_kind == "mean":
         risks.append(message("smaller_gpu.risk_mean"))
+    if start_unseen(profile, case.context):
+        risks.append(message("smaller_gpu.risk_start"))
     if one.compute_capability != need.present.compute_capability:
         now, then = need.present.spec.compute_capability, one.spec.compute_capability
         risks.append(message("smaller_gpu.risk_architecture", now=now, then=then))
@@ -267,6 +292,8 @@ def _risks(profile: Profile, basis: Basis, need: Need, best: Fit) -> tuple[Messa
         risks.append(message("smaller_gpu.risk_unknown", signals=", ".join(unknown)))
     if any(basis.use(name).active_seconds > 0 for name in ("encoder", "decoder")):
         risks.append(message("smaller_gpu.risk_video", candidate=one.name))
+    if profile.workload.task_class == TaskClass.NOTEBOOK:
+        risks.append(message("smaller_gpu.risk_interactive"))
     if one.estimate:
         risks.append(message("smaller_gpu.risk_estimate"))
     return tuple(risks)
@@ -299,8 +326,8 @@ def _finding(case: _Case, best: Fit, fits: list[Fit], far: list[Message], *, sur
         workload_id=profile.workload.id,
         rule=_ID,
         severity=severity,
-        message=_say("smaller_gpu.fits" if sure else "smaller_gpu.try_one_run", need, best),
-        confidence=_confidence(profile, need, best.candidate) if sure else Confidence.LOW,
+        message=_say("fits" if sure else f"try_{best.doubt or 'memory'}", need, best),
+        confidence=_confidence(case, best.candidate) if sure else Confidence.LOW,
         evidence=(
             *case.basis.evidence,
             *_memory(profile, need, case.limits),
@@ -309,7 +336,7 @@ def _finding(case: _Case, best: Fit, fits: list[Fit], far: list[Message], *, sur
         change=_change(profile, best.candidate),
         saving=saving,
         slowdown=interval,
-        risks=_risks(profile, case.basis, need, best),
+        risks=_risks(case, best),
         not_chosen=_not_chosen(best, fits, far),
         window=profile.window,
     )
@@ -332,7 +359,7 @@ def _saving(case: _Case, best: Fit) -> tuple[float, Saving]:
 def _say(key: str, need: Need, best: Fit) -> Message:
     one, interval = best.candidate, best.slowdown
     return message(
-        key,
+        f"smaller_gpu.{key}",
         candidate=one.name,
         now=need.present.name,
         need=need.memory_bytes,
@@ -343,11 +370,20 @@ def _say(key: str, need: Need, best: Fit) -> Message:
     )
 
 
-def _confidence(profile: Profile, need: Need, one: Candidate) -> Confidence:
-    """High only where the peak is a true one, every resource was measured, and prices are real."""
-    measured = all(resource.use is not None for resource in need.resources)
-    exact = profile.memory_peak_kind == "peak" and measured and not one.estimate
-    return Confidence.HIGH if exact else Confidence.MEDIUM
+def _confidence(case: _Case, one: Candidate) -> Confidence:
+    """High only where the peak is a true one, every resource was measured, and prices are real.
+
+    What a person does in a notebook tomorrow no window tells, nor how one that was not watched from
+    its start began.
+    """
+    sure = (
+        case.profile.memory_peak_kind == "peak"
+        and not start_unseen(case.profile, case.context)
+        and all(resource.use is not None for resource in case.need.resources)
+        and not one.estimate
+        and case.profile.workload.task_class != TaskClass.NOTEBOOK
+    )
+    return Confidence.HIGH if sure else Confidence.MEDIUM
 
 
 RULE: Final = Rule(

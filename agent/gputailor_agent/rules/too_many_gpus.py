@@ -2,6 +2,8 @@
 
 k GPUs never active of N: N - k would have done. Slowdown of N -> k GPUs with the work fixed:
 [max(1, N mean(SM) / k), N / k]; with runs of other sizes, fitted from them inside that interval.
+N counts GPUs that worked: those that never did take nothing with them when they go, so there the
+interval is [1, 1].
 All active but the sum of p95(SM) at most N / 4, batch only: "verify scaling", with low confidence
 and no saving counted, since ordinary training has a median SM activity of 34-50 %. GPUs that were
 never measured count as needed.
@@ -197,7 +199,7 @@ def _length(started: float | None, finished: float | None, otherwise: float) -> 
 def _never_active(
     profile: Profile, context: Context, basis: Basis, per_pod: int, needed: int
 ) -> Finding:
-    interval, evidence = _slowdown(profile, basis, per_pod, needed)
+    interval, evidence = _slowdown(profile, basis, needed, needed)
     share = (per_pod - needed) / per_pod
     return Finding(
         id=finding_id(profile, _ID),
@@ -241,7 +243,7 @@ def _risks(basis: Basis, now: int, then: int) -> tuple[Message, ...]:
 
 
 def _replicas(profile: Profile, context: Context, basis: Basis, now: int, used: int) -> Finding:
-    interval, evidence = _slowdown(profile, basis, now, used)
+    interval, evidence = _slowdown(profile, basis, used, used)
     share = (now - used) / now
     return Finding(
         id=finding_id(profile, _ID),

@@ -5,7 +5,7 @@ scheduler only wakes us up. A restart therefore repeats nothing and forgets noth
 """
 
 from gputailor_agent.schedule.service import AgentService
-from gputailor_agent.schedule.settings import PageSource, Publisher, ServiceSettings
+from gputailor_agent.schedule.settings import PageSource, ServiceSettings
 from gputailor_agent.schedule.telemetry import Telemetry
 from gputailor_agent.schedule.timing import CronError, build_scheduler, cron_trigger, last_fire
 
@@ -13,7 +13,6 @@ __all__ = [
     "AgentService",
     "CronError",
     "PageSource",
-    "Publisher",
     "ServiceSettings",
     "Telemetry",
     "build_scheduler",

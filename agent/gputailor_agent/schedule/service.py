@@ -9,8 +9,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
@@ -20,17 +20,17 @@ from gputailor_agent.model.inventory import Inventory
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.model.profile import Window
 from gputailor_agent.model.usage import HOUR_SECONDS, UsageRow
+from gputailor_agent.reports.formats import render
 from gputailor_agent.rollup import CounterRollup, StateError, decode_state, encode_state
 from gputailor_agent.rules.base import Catalogue
 from gputailor_agent.schedule.settings import (
     InventoryReader,
     PageSource,
-    Publisher,
     ServiceSettings,
 )
 from gputailor_agent.schedule.telemetry import Telemetry
 from gputailor_agent.schedule.timing import build_scheduler, cron_trigger, last_fire
-from gputailor_agent.store import Store
+from gputailor_agent.store import KeptReport, Store
 from gputailor_agent.store.periods import hour_name
 from gputailor_agent.store.writing import Transaction
 
@@ -42,23 +42,34 @@ log = logging.getLogger(__name__)
 _DAY_SECONDS: Final = 86400
 _FIRST_RETRY_SECONDS: Final = 60.0
 _LONGEST_RETRY_SECONDS: Final = 1800.0
+#: A plan may cost a twentieth of the time, whatever the settings say.
+_PAUSE_PER_PLAN: Final = 20.0
 _STARTED: Final = ("start", "first")  # job and period that tell when this store's agent began
 
 
 @dataclass(frozen=True, slots=True)
+class ScrapeRound:
+    """How the last round of scrapes went: its Unix time and how many targets did what."""
+
+    at: float
+    answered: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Due:
-    """One job and the period it has to do."""
+    """One job, the period it has to do, and after what time it is done again in that period."""
 
     job: str
     period: str
     work: Callable[[], None]
+    again_seconds: float | None = None
 
 
 class AgentService:
     """One cluster's agent. ``clock`` returns Unix seconds; nothing else here reads a clock.
 
     ``inventory_reader`` may raise: then the last known inventory is used and the plan says so.
-    ``publish`` gets each report's plan and period; it is called again when it raised.
     """
 
     def __init__(  # noqa: PLR0917 - the six parts it is made of, in the order of the data's way
@@ -71,7 +82,6 @@ class AgentService:
         clock: Callable[[], float] = time.time,
         *,
         telemetry: Telemetry | None = None,
-        publish: Publisher | None = None,
     ) -> None:
         self.settings = settings
         self.telemetry = Telemetry() if telemetry is None else telemetry
@@ -80,14 +90,18 @@ class AgentService:
         self._read_inventory = inventory_reader
         self._catalogue = catalogue
         self._clock = clock
-        self._publish = publish
         self._report = cron_trigger(settings.report_cron)
         self._rolling = threading.RLock()  # the rollup and what is written from it
+        self._scraping = threading.Lock()  # rounds, so that pages come in order
         self._judging = threading.Lock()  # due work, one after another
         self._checkpointed = float("-inf")
+        self._judged_seconds = 0.0  # what the last plan took
+        self._last_round: ScrapeRound | None = None
         self._scheduler: BackgroundScheduler | None = None
         self._rollup = self._restored()
         self._plan = store.latest_plan(settings.cluster)
+        if self._plan is not None:
+            self.telemetry.planned(self._plan)
         self._first_start = self._known_start(clock())
 
     @property
@@ -103,6 +117,18 @@ class AgentService:
         """Why there is no report yet; '' when there is one."""
         return "" if self._plan is not None else "the first plan is not made yet"
 
+    def last_round(self) -> ScrapeRound | None:
+        """How the last round of scrapes went; None before the first."""
+        return self._last_round
+
+    def reports(self) -> list[KeptReport]:
+        """Return which weekly reports are kept, newest first."""
+        return self._store.reports(self.settings.cluster)
+
+    def report(self, period: str) -> tuple[str, str] | None:
+        """Return a kept report as (JSON, Markdown); None when there is none of that period."""
+        return self._store.report(self.settings.cluster, period)
+
     def start(self) -> None:
         """Begin in the background: at once one scrape and everything that is due."""
         work: dict[str, Callable[[], object]] = {
@@ -115,6 +141,16 @@ class AgentService:
             work["scrape"] = lambda: self.tick_scrape(self._clock())
         self._scheduler = build_scheduler(self.settings, work, self.telemetry.ran)
         self._scheduler.start()
+
+    def mind_clock(self) -> None:
+        """Wake jobs that wait for a time too far ahead, as they do after the clock was set back."""
+        waits = {"scrape": self.settings.scrape_seconds, "due": self.settings.tick_seconds}
+        now = self._clock()
+        for job in self._scheduler.get_jobs() if self._scheduler is not None else ():
+            ahead = job.next_run_time.timestamp() - now
+            if ahead > 2 * waits.get(job.id, float("inf")):
+                log.warning("the clock was set back; %s goes on from now", job.id)
+                job.modify(next_run_time=datetime.fromtimestamp(now, UTC))
 
     def stop(self) -> None:
         """Let running work end, write what is there, and stop."""
@@ -132,23 +168,24 @@ class AgentService:
         """Scrape every target once and keep what came of it; False when that failed."""
         if self._source is None:
             return False
-        with self._counted("scrape", now) as run:
+        with self._scraping, self.telemetry.run("scrape", now) as run:
             result = self._source.scrape(now)
             with self._rolling:
+                self._rollup.mind_clock(now)
+                answered = []
                 for page in result.pages:
                     self._rollup.add(page)
-                    self.telemetry.scraped(page.exporter)
+                    answered.append(page.exporter)
                 self.telemetry.rollup_problems(self._rollup.problems)
-                if now - self._checkpointed >= self.settings.checkpoint_seconds:
+                if not 0 <= now - self._checkpointed < self.settings.checkpoint_seconds:
                     self._write(self._rollup.take_rows(before=now), now)
-            for failure in result.failures:
-                self.telemetry.scrape_failed(failure.target, failure.reason)
-                log.warning("%s: %s", failure.target, failure.text)
+            self._last_round = ScrapeRound(now, len(answered), len(result.failures))
+            self.telemetry.scraped(answered, result.failures)
         return run.went_well
 
     def flush(self, now: float) -> bool:
         """Write every row, the open hours' too, and the checkpoint; False when that failed."""
-        with self._counted("flush", now) as run, self._rolling:
+        with self.telemetry.run("flush", now) as run, self._rolling:
             self._write(self._rollup.take_rows(), now)
         return run.went_well
 
@@ -170,7 +207,6 @@ class AgentService:
 
     def recommend(self, now: float) -> Plan:
         """Make a plan from everything there is at ``now``, keep it and return it."""
-        self._roll_up(now, None)
         return self._recommend(now, None)
 
     def _due(self, now: float) -> Iterator[_Due]:
@@ -182,25 +218,40 @@ class AgentService:
         def recommend() -> None:
             self._recommend(now, hour)
 
-        yield _Due("recommend", hour, recommend)
+        yield _Due("recommend", hour, recommend, self._plan_pause(now))
         fire = last_fire(self._report, now)
         if fire is not None and fire >= self._first_start:
             period = f"{hour_name(fire)}:{int(fire) % HOUR_SECONDS // 60:02d}"
             yield _Due("report", period, lambda: self._make_report(fire, now, period))
 
+    def _plan_pause(self, now: float) -> float:
+        """How old a plan has to be before the next one is made.
+
+        As the settings say; while the store is young half its age, so that what is measured first
+        shows within a minute; but never so that plans take over the agent.
+        """
+        young = max(0.0, now - self._first_start) / 2
+        pause = min(self.settings.recommend_seconds, young)
+        return max(pause, _PAUSE_PER_PLAN * self._judged_seconds)
+
     def _wanted(self, due: _Due, now: float) -> bool:
         known = self._store.period(self._job(due.job), due.period)
         if known is None:
             return True
-        wait = min(_LONGEST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2 ** min(10, known.attempts - 1))
-        return known.state != "done" and now >= known.changed_at + wait
+        wait = due.again_seconds
+        if known.state != "done":
+            retry = _FIRST_RETRY_SECONDS * 2 ** min(10, known.attempts - 1)
+            wait = min(_LONGEST_RETRY_SECONDS, retry)
+        if wait is None:
+            return False
+        return not 0 <= now - known.changed_at < wait  # a clock may have been set back
 
     def _do(self, due: _Due, now: float) -> None:
-        with self._counted(due.job, now) as run:
+        with self.telemetry.run(due.job, now) as run:
             due.work()
         if run.error is not None:
             reason = f"{type(run.error).__name__}: {run.error}"
-            with self._counted("bookkeeping", now), self._store.transaction() as tx:
+            with self.telemetry.run("bookkeeping", now), self._store.transaction() as tx:
                 tx.mark_period(
                     self._job(due.job), due.period, at=now, state="failed", reason=reason
                 )
@@ -214,21 +265,33 @@ class AgentService:
             self._write(self._rollup.take_rows(), now, self._marking("rollup", period, now))
 
     def _recommend(self, now: float, period: str | None) -> Plan:
+        began = time.perf_counter()
+        self._roll_up(now, None)  # the open hours' rows, too
         inventory, problems = self._inventory(now)
         assessment = self._assess(inventory, now, now, problems)
         with self._store.transaction() as tx:
-            self._keep(tx, assessment, now)
+            tx.put_resolution(self.settings.cluster, assessment.resolution, now)
+            tx.put_plan(assessment.plan)
             self._marking("recommend", period, now)(tx)
+        self._judged_seconds = time.perf_counter() - began
         self._plan = assessment.plan
         self.telemetry.planned(assessment.plan)
         return assessment.plan
 
     def _make_report(self, fire: float, now: float, period: str) -> None:
         inventory, problems = self._inventory(now)
-        assessment = self._assess(inventory, fire, now, problems)
-        if self._publish is not None:
-            self._publish(assessment.plan, period)
+        end = fire // HOUR_SECONDS * HOUR_SECONDS  # whole hours: the same whenever it is made
+        plan = self._assess(inventory, end, now, problems).plan
+        document, markdown = render(plan, "json"), render(plan, "markdown")
         with self._store.transaction() as tx:
+            tx.put_report(
+                plan.cluster,
+                period,
+                made_at=now,
+                window=plan.window,
+                document=document,
+                markdown=markdown,
+            )
             self._marking("report", period, now)(tx)
 
     def _assess(
@@ -266,10 +329,6 @@ class AgentService:
             )
         since = self._window(now).start
         return self._store.inventory(cluster, now, since=since), tuple(problems)
-
-    def _keep(self, tx: Transaction, assessment: Assessment, now: float) -> None:
-        tx.put_resolution(self.settings.cluster, assessment.resolution, now)
-        tx.put_plan(assessment.plan)
 
     def _marking(self, job: str, period: str | None, now: float) -> Callable[[Transaction], None]:
         def mark(tx: Transaction) -> None:
@@ -322,29 +381,3 @@ class AgentService:
                 tx.mark_period(job, period, at=now)
             return now
         return known.changed_at
-
-    @contextmanager
-    def _counted(self, job: str, now: float) -> Iterator["_Run"]:
-        """Run a job's body: its errors are counted and logged, never raised."""
-        run = _Run()
-        began = time.perf_counter()
-        try:
-            yield run
-        except Exception as error:
-            run.error = error
-            log.exception("%s failed", job)
-            self.telemetry.ran(job, "failed")
-        else:
-            self.telemetry.succeeded(job, now, time.perf_counter() - began)
-
-
-class _Run:
-    """How a job's body ended."""
-
-    def __init__(self) -> None:
-        self.error: Exception | None = None
-
-    @property
-    def went_well(self) -> bool:
-        """Whether nothing was raised."""
-        return self.error is None

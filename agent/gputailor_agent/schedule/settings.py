@@ -6,7 +6,6 @@ from typing import Protocol
 
 from gputailor_agent.assessment import AssessmentSettings
 from gputailor_agent.model.inventory import Inventory
-from gputailor_agent.model.judgement import Plan
 from gputailor_agent.model.usage import Page
 
 
@@ -17,6 +16,7 @@ class ServiceSettings:
     cluster: str
     scrape_seconds: float = 30.0
     window_days: float = 14.0  # how far back a plan looks
+    recommend_seconds: float = 300.0  # least age of a plan before the next one is made
     report_cron: str = "0 7 * * 1"  # Mondays, 7:00
     tick_seconds: float = 60.0  # how often due work is looked for
     checkpoint_seconds: float = 0.0  # least time between checkpoints; 0: at each scrape
@@ -66,4 +66,3 @@ class PageSource(Protocol):
 
 
 InventoryReader = Callable[[float], Inventory]  # reads what was asked for, as of a Unix time
-Publisher = Callable[[Plan, str], None]  # hands out a period's report; may be called again

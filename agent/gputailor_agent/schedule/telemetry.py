@@ -1,13 +1,39 @@
 """The agent's own metrics, in a registry of their own; names come from ``metrics``."""
 
+import logging
+import time
 from collections import Counter as Tally
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 
 from gputailor_agent import metrics
 from gputailor_agent.model.judgement import Plan
+from gputailor_agent.schedule.settings import Failure
 from gputailor_exporter.metrics import Family
+
+#: Counters that are there at 0 from the start: a rate sees the first failure, too.
+_JOBS: Final = ("scrape", "rollup", "recommend", "report")
+_OUTCOMES: Final = ("done", "failed", "missed", "skipped")
+
+# without it each counter has a second series, which nobody reads
+disable_created_metrics()  # type: ignore[no-untyped-call]  # untyped in the library
+
+log = logging.getLogger(__name__)
+
+
+class Run:
+    """How a job's body ended."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    @property
+    def went_well(self) -> bool:
+        """Whether nothing was raised."""
+        return self.error is None
 
 
 class Telemetry:
@@ -24,10 +50,15 @@ class Telemetry:
         self._problems = self._counter(metrics.ROLLUP_PROBLEMS)
         self._findings = self._gauge(metrics.FINDINGS)
         self._workloads = self._gauge(metrics.WORKLOADS)
-        self._gpu_hours = self._gauge(metrics.SAVING_GPU_HOURS)
+        self._gpu_hours = self._plan_gauge(metrics.SAVING_GPU_HOURS)
         self._money = self._gauge(metrics.SAVING_MONEY)
-        self._plan_time = self._gauge(metrics.PLAN_TIME)
+        self._plan_time = self._plan_gauge(metrics.PLAN_TIME)
+        self._planned = False
         self._known_problems: Tally[str] = Tally()
+        for job in _JOBS:
+            for outcome in _OUTCOMES:
+                self._runs.labels(job, outcome)
+        self._failing: dict[str, str] = {}  # target -> reason, in the last round
 
     def _counter(self, family: Family) -> Counter:
         return Counter(family.name, family.help, family.labels, registry=self.registry)
@@ -35,24 +66,45 @@ class Telemetry:
     def _gauge(self, family: Family) -> Gauge:
         return Gauge(family.name, family.help, family.labels, registry=self.registry)
 
+    @staticmethod
+    def _plan_gauge(family: Family) -> Gauge:
+        """A gauge that is absent until there is a plan: unknown is not 0."""
+        return Gauge(family.name, family.help, family.labels, registry=None)
+
     def ran(self, job: str, outcome: str) -> None:
         """Count a run of a job."""
         self._runs.labels(job, outcome).inc()
 
-    def succeeded(self, job: str, at: float, duration_seconds: float) -> None:
-        """Count a run that went well at ``at`` (Unix seconds)."""
-        self.ran(job, "done")
-        self._last_success.labels(job).set(at)
-        self._duration.labels(job).set(duration_seconds)
+    @contextmanager
+    def run(self, job: str, at: float) -> Iterator[Run]:
+        """Run a job's body at ``at`` (Unix seconds): errors are counted and logged, not raised."""
+        run = Run()
+        began = time.perf_counter()
+        try:
+            yield run
+        except Exception as error:
+            run.error = error
+            log.exception("%s failed", job)
+            self.ran(job, "failed")
+        else:
+            self.ran(job, "done")
+            self._last_success.labels(job).set(at)
+            self._duration.labels(job).set(time.perf_counter() - began)
 
-    def scraped(self, target: str) -> None:
-        """Count a page that was read."""
-        self._scrapes.labels(target, "read").inc()
-
-    def scrape_failed(self, target: str, reason: str) -> None:
-        """Count a page that could not be read."""
-        self._scrapes.labels(target, "failed").inc()
-        self._scrape_failures.labels(target, reason).inc()
+    def scraped(self, answered: Iterable[str], failures: Iterable[Failure]) -> None:
+        """Count a round of scrapes; a failure is logged when it begins, changes and ends."""
+        failing = {}
+        for failure in failures:
+            failing[failure.target] = str(failure.reason)
+            self._scrapes.labels(failure.target, "failed").inc()
+            self._scrape_failures.labels(failure.target, failure.reason).inc()
+            if self._failing.get(failure.target) != str(failure.reason):
+                log.warning("%s: %s", failure.target, failure.text)
+        for target in answered:
+            self._scrapes.labels(target, "read").inc()
+            if target in self._failing:
+                log.info("%s: answers again", target)
+        self._failing = failing
 
     def wrote_rows(self, count: int) -> None:
         """Count hourly rows written."""
@@ -75,6 +127,10 @@ class Telemetry:
         self._workloads.clear()
         for state, number in Tally(verdict.state for verdict in plan.verdicts).items():
             self._workloads.labels(state).set(number)
+        if not self._planned:
+            self.registry.register(self._gpu_hours)
+            self.registry.register(self._plan_time)
+            self._planned = True
         self._gpu_hours.set(plan.saving_gpu_hours_per_month)
         self._money.clear()
         if plan.saving_money_per_month is not None:

@@ -6,6 +6,7 @@ the order of time, so 14 days of a cluster pass through in bounded memory.
 
 import heapq
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,19 +15,23 @@ from gputailor_agent.model.usage import Page
 from gputailor_agent.sources.exposition import PageReader
 from gputailor_agent.sources.lines import batches, chunks, head_of
 from gputailor_agent.sources.logs import Log, LogError, read_log
-from gputailor_agent.sources.problems import Problem, ProblemList
+from gputailor_agent.sources.problems import Problem, ProblemList, shown
 
 #: Called with bytes read so far and bytes in all.
 Progress = Callable[[int, int], None]
 
 _COMMENT: Final = re.compile(r"# (HELP|TYPE|UNIT) \S+|# EOF")
 _SAMPLE: Final = re.compile(
-    r"[a-zA-Z_:][a-zA-Z0-9_:]*(\{.*\})? +[-+]?([0-9][0-9.eE+-]*|NaN|Inf)( +[0-9.]+)?\s*"
+    r"[a-zA-Z_:][a-zA-Z0-9_:]*(?<!:)(\{.*\})? +[-+]?([0-9][0-9.eE+-]*|NaN|Inf)( +[0-9.]+)?\s*"
 )
 #: What may lie beside data in a folder and is nothing of ours; a file named by itself is tried.
 _BESIDE: Final = frozenset(
     (".md", ".json", ".yaml", ".yml", ".py", ".sh", ".html", ".svg", ".sha256", ".license", ".rst")
 )
+_NO_FILE: Final = "is a pipe or a device; files are read more than once"
+_SAVE: Final = "Save it to a file"
+_NO_VALUE: Final = "every value of its GPUs is unknown"
+_VALUES: Final = "numbers for utilization.gpu, memory.used or power.draw"
 _OURS: Final = "metrics of the GPU Tailor exporter (gputailor_…)"
 
 
@@ -54,6 +59,11 @@ class Archive:
         """What could not be read so far; ``str()`` of each is a sentence."""
         return tuple(self._problems)
 
+    @property
+    def page_files(self) -> tuple[Path, ...]:
+        """Files that hold pages of exporters."""
+        return tuple(file.path for file in self._pages)
+
     def pages(self) -> Iterator[Page]:
         """Pages of all files in the order of time; can be taken again from the start."""
         return heapq.merge(*map(self._pages_of, self._pages), key=lambda page: page.at)
@@ -68,7 +78,11 @@ class Archive:
                 if _is_exposition(head_of(path)):
                     self._pages.append(_PageFile(path, path.stat().st_mtime))
                     continue
-                logs.append(read_log(path, progress=self._told))
+                log = read_log(path, progress=self._told)
+                if set(log.knows) - {"model"}:
+                    logs.append(log)
+                else:
+                    self._problems.add(Problem(file=shown(path), what=_NO_VALUE, expected=_VALUES))
             except LogError as error:
                 self._problems.add(_problem_of(error))
                 self._told(size)
@@ -82,10 +96,12 @@ class Archive:
                 if path.is_dir():
                     found = sorted(file for file in path.rglob("*") if _is_data(file, path))
                     if not found:
-                        self._problems.add(Problem(file=str(path), what="no data in this folder"))
+                        self._problems.add(Problem(file=shown(path), what="no data in this folder"))
                     yield from ((file, file.stat().st_size) for file in found)
+                elif (status := path.stat()) and stat.S_ISREG(status.st_mode):
+                    yield path, status.st_size
                 else:
-                    yield path, path.stat().st_size
+                    self._problems.add(Problem(file=shown(path), what=_NO_FILE, advice=_SAVE))
             except OSError as error:
                 self._problems.add(_unreadable(path, error))
 
@@ -95,7 +111,7 @@ class Archive:
             self._progress(self._read, self._total)
 
     def _pages_of(self, file: _PageFile) -> Iterator[Page]:
-        reader = PageReader(self._cluster, str(file.path), self._problems)
+        reader = PageReader(self._cluster, shown(file.path), self._problems)
         try:
             with file.path.open("rb") as raw:
                 yield from reader.read(batches(chunks(raw, self._told)), at=file.written)
@@ -107,7 +123,7 @@ class Archive:
             what = (
                 f"only metrics of others ({strangers})" if strangers else "no page that can be used"
             )
-            self._problems.add(Problem(file=str(file.path), what=what, expected=_OURS))
+            self._problems.add(Problem(file=shown(file.path), what=what, expected=_OURS))
 
 
 def read_archive(
@@ -137,7 +153,7 @@ def _is_exposition(head: bytes) -> bool:
 
 def _problem_of(error: LogError) -> Problem:
     return Problem(
-        file=str(error.path),
+        file=shown(error.path),
         line=error.line,
         what=error.found,
         expected=error.expected,
@@ -147,7 +163,7 @@ def _problem_of(error: LogError) -> Problem:
 
 def _unreadable(path: Path, error: OSError) -> Problem:
     return Problem(
-        file=str(path),
+        file=shown(path),
         what=f"cannot be opened ({error.strerror or error})",
         advice="Check the path and its permissions",
     )

@@ -4,13 +4,20 @@ A source that goes on after a fault collects ``Problem`` values; at most ``KEPT`
 collection, the rest is counted (a broken file of a million lines is one problem, not a million).
 """
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 KEPT: Final = 20
 EXCERPT: Final = 80  # characters of a broken line that are shown
+
+
+def shown(path: Path) -> str:
+    """A path as text that any output can hold: names of files need not be UTF-8."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

@@ -162,6 +162,7 @@ def _explained(error: Exception, name: str) -> StoreError:
         "read-only": "this user may not write to the file or its folder",
         "locked": "another process holds it; stop that one or name another file",
         "disk is full": "make room on the disk",
+        "disk I/O error": "is the disk full, a quota reached, or the file on a network share?",
     }
     hint = next((hint for part, hint in hints.items() if part in cause), "check the address")
     return StoreError(f"the store {name} cannot be used: {cause.strip()}; {hint}")

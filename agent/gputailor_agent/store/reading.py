@@ -6,6 +6,7 @@ no longer had is gone; its pod is given as finished when it was last seen, and i
 a day unseen.
 """
 
+import zlib
 from collections.abc import Iterator
 from typing import Final
 
@@ -23,6 +24,7 @@ from gputailor_agent.model.inventory import (
     Workload,
 )
 from gputailor_agent.model.judgement import Finding, Plan
+from gputailor_agent.model.profile import Window
 from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageRow
 from gputailor_agent.store import tables
 from gputailor_agent.store.stored import usage_row
@@ -50,6 +52,14 @@ class Period(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     changed_at: float
     reason: str
+
+
+class KeptReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A report that was made: ``period`` names when it was due (``2026-01-05T07:00``)."""
+
+    period: str
+    made_at: float
+    window: Window
 
 
 def usage(connection: Connection, cluster: str, start: float, end: float) -> Iterator[UsageRow]:
@@ -189,6 +199,33 @@ def findings(connection: Connection, cluster: str, day: str) -> list[Finding]:
     table = tables.findings
     query = select(table.c.document).where(table.c.cluster == cluster, table.c.day == day)
     return [_FINDING.decode(text) for text in connection.scalars(query.order_by(table.c.id))]
+
+
+def reports(connection: Connection, cluster: str) -> list[KeptReport]:
+    """Return which reports are kept, newest first."""
+    table = tables.reports
+    query = select(table.c.period, table.c.made_at, table.c.window_start, table.c.window_end)
+    newest_first = query.where(table.c.cluster == cluster).order_by(table.c.period.desc())
+    return [
+        KeptReport(
+            period=record.period,
+            made_at=record.made_at,
+            window=Window(start=record.window_start, end=record.window_end),
+        )
+        for record in connection.execute(newest_first)
+    ]
+
+
+def report(connection: Connection, cluster: str, name: str) -> tuple[str, str] | None:
+    """Return a period's report as (JSON, Markdown); None when it is not kept."""
+    table = tables.reports
+    query = select(table.c.document, table.c.markdown)
+    record = connection.execute(
+        query.where(table.c.cluster == cluster, table.c.period == name)
+    ).one_or_none()
+    if record is None:
+        return None
+    return zlib.decompress(record.document).decode(), zlib.decompress(record.markdown).decode()
 
 
 def period(connection: Connection, job: str, name: str) -> Period | None:

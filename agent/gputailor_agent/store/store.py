@@ -14,7 +14,7 @@ from gputailor_agent.model.judgement import Finding, Plan
 from gputailor_agent.model.usage import Device, UsageRow
 from gputailor_agent.store import reading
 from gputailor_agent.store.database import MEMORY, explained, open_engine, writer
-from gputailor_agent.store.reading import Period
+from gputailor_agent.store.reading import KeptReport, Period
 from gputailor_agent.store.writing import Transaction
 
 
@@ -106,6 +106,16 @@ class Store:
         """Return what was found on a UTC day (``2026-01-05``), by id."""
         with self._reading() as connection:
             return reading.findings(connection, cluster, day)
+
+    def reports(self, cluster: str) -> list[KeptReport]:
+        """Return which reports are kept, newest first."""
+        with self._reading() as connection:
+            return reading.reports(connection, cluster)
+
+    def report(self, cluster: str, period: str) -> tuple[str, str] | None:
+        """Return a period's report as (JSON, Markdown); None when it is not kept."""
+        with self._reading() as connection:
+            return reading.report(connection, cluster, period)
 
     def period(self, job: str, period: str) -> Period | None:
         """Return how a job's period stands; None when it was never tried."""

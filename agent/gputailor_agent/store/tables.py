@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 #: The schema this program writes; the name of the newest migration.
-SCHEMA: Final = "0001"
+SCHEMA: Final = "0002"
 
 metadata: Final = MetaData()
 
@@ -183,6 +183,19 @@ plans: Final = Table(
     _key("period"),
     Column("made_at", Double, nullable=False),
     Column("document", Text, nullable=False),  # JSON
+)
+
+#: What was reported for a period, in the words of that day; texts are zlib over UTF-8.
+reports: Final = Table(
+    "reports",
+    metadata,
+    _key("cluster"),
+    _key("period"),
+    Column("made_at", Double, nullable=False),
+    Column("window_start", Double, nullable=False),
+    Column("window_end", Double, nullable=False),
+    Column("document", LargeBinary, nullable=False),  # JSON
+    Column("markdown", LargeBinary, nullable=False),
 )
 
 checkpoints: Final = Table(

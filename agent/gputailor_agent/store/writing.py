@@ -3,15 +3,17 @@
 What belongs together (rows and the checkpoint they came from) is written in one transaction.
 """
 
+import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, Table, delete, literal
+from sqlalchemy import Connection, Table, case, delete, literal
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gputailor_agent.model.inventory import Inventory, Resolution
 from gputailor_agent.model.judgement import Finding, Plan
+from gputailor_agent.model.profile import Window
 from gputailor_agent.model.usage import Device, UsageRow
 from gputailor_agent.store import tables
 from gputailor_agent.store.periods import day_name, hour_name
@@ -19,6 +21,7 @@ from gputailor_agent.store.stored import usage_columns
 
 #: Whole plans are large; what was found on each day is kept apart.
 _KEEP_PLANS_SECONDS: Final = 48 * 3600.0
+_KEEP_REPORTS_SECONDS: Final = 400 * 86400.0
 
 _MSGPACK: Final = msgspec.msgpack.Encoder()
 _JSON: Final = msgspec.json.Encoder()
@@ -162,10 +165,39 @@ class Transaction:
             ],
         )
 
+    def put_report(
+        self,
+        cluster: str,
+        period: str,
+        *,
+        made_at: float,
+        window: Window,
+        document: str,
+        markdown: str,
+    ) -> None:
+        """Keep a period's report (JSON and Markdown) as it was made; drop those of 400 days ago."""
+        table = tables.reports
+        self._upsert(
+            table,
+            [
+                {
+                    "cluster": cluster,
+                    "period": period,
+                    "made_at": made_at,
+                    "window_start": window.start,
+                    "window_end": window.end,
+                    "document": zlib.compress(document.encode()),
+                    "markdown": zlib.compress(markdown.encode()),
+                }
+            ],
+        )
+        old = table.c.made_at < made_at - _KEEP_REPORTS_SECONDS
+        self._connection.execute(delete(table).where(table.c.cluster == cluster, old))
+
     def mark_period(
         self, job: str, period: str, *, at: float, state: str = "done", reason: str = ""
     ) -> None:
-        """Note how a job's period went at ``at``; each note is one more attempt."""
+        """Note how a job's period went at ``at``; attempts count from when it was last done."""
         self._upsert(
             tables.periods,
             [
@@ -178,7 +210,12 @@ class Transaction:
                     "reason": reason,
                 }
             ],
-            more={"attempts": tables.periods.c.attempts + literal(1)},
+            more={
+                "attempts": case(
+                    (tables.periods.c.state == "done", literal(1)),
+                    else_=tables.periods.c.attempts + literal(1),
+                )
+            },
         )
 
     def _upsert(

@@ -6,33 +6,11 @@ where there is one, else from power by the trapezoid rule.
 
 from typing import Final
 
-from gputailor_exporter.devices.base import PcieLink
-
-#: Usable bytes per second, lane and direction by PCIe generation: transfer rate x line code / 8
-#: (8b/10b for 1 and 2, 128b/130b for 3 to 5, 242/256 FLIT for 6). Source: PCI-SIG base
-#: specifications, as tabulated in public comparisons of the generations.
-PCIE_LANE_BYTES_PER_SECOND: Final[dict[int, float]] = {
-    1: 2.5e9 * 8 / 10 / 8,
-    2: 5e9 * 8 / 10 / 8,
-    3: 8e9 * 128 / 130 / 8,
-    4: 16e9 * 128 / 130 / 8,
-    5: 32e9 * 128 / 130 / 8,
-    6: 64e9 * 242 / 256 / 8,
-}
-
 #: A rise this much above the link's capacity is no wrap but a reset (clocks jitter).
 _CAPACITY_TOLERANCE: Final = 1.1
 
 DRIVER: Final = "driver"
 INTEGRAL: Final = "integral"
-
-
-def link_bytes_per_second(link: PcieLink | None) -> float | None:
-    """Return the capacity of a PCIe link per direction in bytes/s; None where unknown."""
-    if link is None or not link.generation or not link.width:
-        return None
-    lane = PCIE_LANE_BYTES_PER_SECOND.get(link.generation)
-    return None if lane is None else lane * link.width
 
 
 class RawCounter:

@@ -8,15 +8,11 @@ Either way no time is counted twice, and time beyond the largest gap is not obse
 from collections.abc import Mapping
 from typing import Final
 
-from gputailor_exporter.accounting.counters import (
-    EnergyCounter,
-    RawCounter,
-    link_bytes_per_second,
-)
+from gputailor_exporter.accounting.counters import EnergyCounter, RawCounter
 from gputailor_exporter.accounting.settings import AccountingSettings
 from gputailor_exporter.accounting.signals import COUNT, PLACE, SIGNALS
 from gputailor_exporter.devices.base import DeviceIdentity, DeviceReading, Reason, SignalReading
-from gputailor_exporter.metrics import Signal
+from gputailor_exporter.metrics import Signal, ThrottleReason
 
 PCIE: Final = "pcie"
 NVLINK: Final = "nvlink"
@@ -131,7 +127,9 @@ class DeviceAccount:
             self._take_signals(reading.signals, at)
         self.energy.advance(reading.energy_joules, reading.power_watts, self.span)
         self._take_links(reading)
-        if reading.throttle_reasons:
+        if reading.throttle_reasons is not None:
+            if not self.throttled:  # readable from now on: never throttled is 0, not unknown
+                self.throttled = dict.fromkeys(map(str, ThrottleReason), 0.0)
             for reason in reading.throttle_reasons:
                 self.throttled[reason] = self.throttled.get(reason, 0.0) + self.span
         return True
@@ -164,7 +162,8 @@ class DeviceAccount:
     def _take_links(self, reading: DeviceReading) -> None:
         self.link_busy = None
         if reading.pcie_bytes:
-            capacity = link_bytes_per_second(reading.pcie_link)
+            link = reading.pcie_link
+            capacity = None if link is None else link.bytes_per_second
             most = None if capacity is None else capacity * self.elapsed
             if self.span == 0.0:
                 most = 0.0  # a wrapping counter may have gone round unseen

@@ -2,7 +2,9 @@
 
 All counters start at 0 the moment the device is handed out and never count more than the time
 since then. Histograms count whole one-second values: seconds are collected and rounded with the
-remainder carried on, so that counts are integers and follow observed time to half a second.
+remainder carried on, so that counts are integers and follow observed time to half a second. A mean
+over more than the largest gap (the driver went on measuring while we could not ask) is observed
+time, but no one-second value: histograms and joint conditions leave it out.
 """
 
 from bisect import bisect_left
@@ -73,6 +75,7 @@ class HolderAccount:
     """One container that holds, or lately held, one device."""
 
     __slots__ = (
+        "_gap",
         "_minute",
         "_minute_active",
         "_minute_zeros",
@@ -104,8 +107,10 @@ class HolderAccount:
         allocation: Allocation,
         at: float,
         *,
+        gap_seconds: float,
         histogram: bool,
     ) -> None:
+        self._gap = gap_seconds
         self.labels = labels
         self.signal_rows = tuple((*labels, str(signal)) for signal in SIGNALS)  # by place
         self.histogram_rows = {str(name): (*labels, str(name)) for name in HISTOGRAM_SIGNALS}
@@ -221,11 +226,12 @@ class HolderAccount:
         histograms = self.histograms
         for place, name in _HISTOGRAM_PLACES:
             took = seconds[place]
-            if took > 0.0:
+            if 0.0 < took <= self._gap:
                 histograms[name].observe(values[place], min(took, limit))
         both = min(seconds[KERNEL], seconds[SM], limit)
         kernel = values[KERNEL]
-        if both > 0.0 and kernel > 0.0:
+        longest = max(seconds[KERNEL], seconds[SM])
+        if both > 0.0 and longest <= self._gap and kernel > 0.0:
             histograms[WIDTH].observe(min(1.0, values[SM] / kernel), both)
 
     def take_device(self, device: DeviceAccount, wall: float) -> None:
@@ -235,7 +241,7 @@ class HolderAccount:
         values, seconds = device.values, device.seconds
         self.credit(device.read_now, values, seconds, at, wall)
         limit = at - self.since
-        if all(seconds[place] >= 0.0 for place in _AMP_PLACES):
+        if all(0.0 <= seconds[place] <= self._gap for place in _AMP_PLACES):
             both = min(limit, *(seconds[place] for place in _AMP_PLACES))
             held = (
                 values[SM] >= AMP_SM_LEAST

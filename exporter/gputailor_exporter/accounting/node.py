@@ -34,20 +34,18 @@ class NodeAccounts:
         self._present: tuple[DeviceIdentity, ...] = ()
         self._expected: int | None = None
 
-    def set_devices(
-        self, identities: Sequence[DeviceIdentity], expected: int | None, wall: float
-    ) -> None:
+    def set_devices(self, identities: Sequence[DeviceIdentity], expected: int | None) -> None:
         """Take the devices present now and the number of GPUs that should be.
 
-        A GPU that vanished stays with ``device_up`` 0; a MIG instance that vanished was taken
-        apart on purpose and leaves.
+        A GPU that vanished stays with ``device_up`` 0, and so do its MIG instances; an instance
+        that vanished from a GPU that is here was taken apart on purpose and leaves.
         """
-        del wall  # devices carry no time of their own
         present = {identity.uuid for identity in identities}
         for uuid, device in list(self._devices.items()):
             if uuid in present:
                 continue
-            if device.identity.parent_uuid:
+            parent = device.identity.parent_uuid
+            if parent in present or (parent and parent not in self._devices):
                 del self._devices[uuid]
             else:
                 device.fail(Reason.GPU_IS_LOST)
@@ -55,6 +53,15 @@ class NodeAccounts:
             self._device(identity)
         self._present = tuple(identities)
         self._expected = expected
+
+    def identities(self) -> tuple[DeviceIdentity, ...]:
+        """Return all devices, lost ones first: where two go by one number, the present one wins.
+
+        A container goes on holding a device that fell off the bus.
+        """
+        present = {identity.uuid for identity in self._present}
+        lost = (one.identity for uuid, one in self._devices.items() if uuid not in present)
+        return (*lost, *self._present)
 
     def _device(self, identity: DeviceIdentity) -> DeviceAccount:
         device = self._devices.get(identity.uuid)
@@ -66,14 +73,15 @@ class NodeAccounts:
             device.rename(self.node, identity)
         return device
 
-    def set_allocations(self, allocations: Iterable[Allocation], at: float, wall: float) -> None:
+    def set_allocations(self, allocations: Iterable[Allocation], at: float) -> None:
         """Take who holds what from ``at`` on.
 
         New holders start with every known counter at 0; ended ones lose their allocation at once
         and keep their counters, unchanged, for the linger time. The same container given the same
-        device twice (two replicas) holds the sum of the shares.
+        device twice (two replicas) holds the sum of the shares. One that comes back within its
+        linger time goes on where it stopped, unless its pod's UID is unknown: then it may as well
+        be a new pod of the same name, and begins at 0.
         """
-        del wall
         wanted = _merged(allocations)
         for key, holder in list(self._holders.items()):
             if holder.live:
@@ -86,7 +94,7 @@ class NodeAccounts:
         fresh: list[HolderAccount] = []
         for key, allocation in wanted.items():
             known = self._holders.get(key)
-            if known is None:
+            if known is None or not (known.live or allocation.holder.pod_uid):
                 fresh.append(self._open(allocation, at))
                 self._holders[key] = fresh[-1]
                 continue
@@ -109,7 +117,10 @@ class NodeAccounts:
             ref.container,
             allocation.gpu_uuid,
         )
-        return HolderAccount(labels, allocation, at, histogram=self.settings.histogram)
+        settings = self.settings
+        return HolderAccount(
+            labels, allocation, at, gap_seconds=settings.gap_seconds, histogram=settings.histogram
+        )
 
     def _regroup(self) -> None:
         self._on_device = {}
@@ -149,9 +160,8 @@ class NodeAccounts:
         else:
             holders[0].take_device(device, wall)
 
-    def fail(self, gpu_uuid: str, reason: Reason, at: float, wall: float) -> None:
+    def fail(self, gpu_uuid: str, reason: Reason, at: float) -> None:
         """Mark a device as lost or hung: nothing of it is observed until its next good cycle."""
-        del wall
         device = self._devices.get(gpu_uuid)
         if device is not None:
             device.fail(reason)

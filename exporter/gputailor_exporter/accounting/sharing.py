@@ -1,9 +1,11 @@
 """Divides a shared device among its containers by process, and keeps the remainder apart.
 
 Never a copy of the device: what cannot be led to a container is "unattributed", and for every
-signal the containers' active seconds and the unattributed ones add up to the device's. A container
-is only said to have been idle once processes have been led to containers on this node at all;
-before that, a process without an owner may be anyone's.
+signal the containers' active seconds and the unattributed ones add up to the device's; memory is
+divided likewise. A container without a process of its own is only said to have been idle where that
+is sure: once processes have been led to containers on this node at all, or while the device holds
+no context. Before that, a process without an owner may be anyone's, and a driver that lists no
+process may see none (from inside a container without hostPID).
 """
 
 from collections.abc import Callable, Sequence
@@ -15,10 +17,14 @@ from gputailor_exporter.accounting.holder import HolderAccount
 from gputailor_exporter.accounting.signals import COUNT, DECODER, ENCODER, KERNEL, PROCESS_PLACES
 from gputailor_exporter.allocations import ContainerRef
 from gputailor_exporter.devices.base import ProcessReading
+from gputailor_exporter.metrics import Sharing
 
 Owner = Callable[[int], ContainerRef | None]
 
 _UNKNOWN: Final = -1.0
+
+#: A device with less in use holds no process's context, which takes 100 MiB and more; a default.
+NO_CONTEXT_BYTES: Final = 64 * 2**20
 
 
 @dataclass(slots=True)
@@ -77,24 +83,32 @@ class SharedDivision:
             self._owners_found = self._owners_found or owner is not None
             place = _holder_of(owner, holders)
             (rest if place is None else sums[place]).add(process)
+        if processes is None:
+            sure = [False] * len(holders)
+        else:
+            sure = [self._sure(device, own, rest) for own in sums]
         trusted = processes is not None and reading.process_utilization_known
         given, energy = [0.0] * COUNT, 0.0
         if trusted:
             device.process_known = True
             factors = _factors(device, [*sums, rest])
-            for holder, own in zip(holders, sums, strict=True):
-                if self._certain(own, rest):
+            for holder, own, known in zip(holders, sums, sure, strict=True):
+                if known and not _may_run_as_another(holder, own, rest):
                     energy += self._credit(device, holder, own, factors, given=given, wall=wall)
         memory = 0.0
-        for holder, own in zip(holders, sums, strict=True):
-            certain = processes is not None and self._certain(own, rest)
-            used = own.memory_bytes if certain and own.memory_bytes != _UNKNOWN else None
+        factor = _memory_factor(device, [*sums, rest])
+        for holder, own, known in zip(holders, sums, sure, strict=True):
+            used = own.memory_bytes * factor if known and own.memory_bytes != _UNKNOWN else None
             holder.take_memory(used)
             memory += used or 0.0
         _keep_rest(device, given, energy, None if processes is None else memory)
 
-    def _certain(self, own: ProcessSums, rest: ProcessSums) -> bool:
-        return own.count > 0 or rest.count == 0 or self._owners_found
+    def _sure(self, device: DeviceAccount, own: ProcessSums, rest: ProcessSums) -> bool:
+        """Whether the processes found for a holder are all that it has."""
+        if own.count > 0 or self._owners_found:
+            return True
+        memory = device.reading.memory if device.reading else None
+        return rest.count == 0 and memory is not None and memory.used_bytes < NO_CONTEXT_BYTES
 
     def _credit(
         self,
@@ -157,6 +171,22 @@ def _factors(device: DeviceAccount, groups: Sequence[ProcessSums]) -> list[float
         if device.seconds[place] >= 0.0 and total > whole:
             factors[place] = whole / total
     return factors
+
+
+def _memory_factor(device: DeviceAccount, groups: Sequence[ProcessSums]) -> float:
+    """Return what process memory is multiplied with so as not to exceed the device's."""
+    memory = device.reading.memory if device.reading else None
+    total = sum(group.memory_bytes for group in groups if group.memory_bytes != _UNKNOWN)
+    return 1.0 if memory is None or total <= memory.used_bytes else memory.used_bytes / total
+
+
+def _may_run_as_another(holder: HolderAccount, own: ProcessSums, rest: ProcessSums) -> bool:
+    """Whether the holder's kernels may be told as those of the MPS server, which is in no pod."""
+    return (
+        holder.allocation.sharing is Sharing.MPS
+        and own.shares[KERNEL] == 0.0
+        and rest.shares[KERNEL] != 0.0
+    )
 
 
 def _keep_rest(

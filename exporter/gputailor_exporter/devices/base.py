@@ -8,9 +8,23 @@ by the reason ``invalid_value``. Times are seconds of the monotonic clock unless
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from gputailor_exporter.metrics import Signal
+
+#: Usable bytes per second, lane and direction by PCIe generation: transfer rate x line code / 8
+#: (8b/10b for 1 and 2, 128b/130b for 3 to 5, 242/256 FLIT for 6). Source: PCI-SIG base
+#: specifications, as tabulated in public comparisons of the generations.
+PCIE_LANE_BYTES_PER_SECOND: Final[Mapping[int, float]] = {
+    1: 2.5e9 * 8 / 10 / 8,
+    2: 5e9 * 8 / 10 / 8,
+    3: 8e9 * 128 / 130 / 8,
+    4: 16e9 * 128 / 130 / 8,
+    5: 32e9 * 128 / 130 / 8,
+    6: 64e9 * 242 / 256 / 8,
+}
+#: The widest and fastest link there is, for where a link is unknown.
+FASTEST_PCIE_BYTES_PER_SECOND: Final = 16 * PCIE_LANE_BYTES_PER_SECOND[6]
 
 
 class Reason(StrEnum):
@@ -97,6 +111,12 @@ class PcieLink:
     generation_max: int | None = None
     width: int | None = None
     width_max: int | None = None
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """Capacity in each direction now; None where generation or width is unknown."""
+        lane = PCIE_LANE_BYTES_PER_SECOND.get(self.generation or 0)
+        return None if lane is None or not self.width else lane * self.width
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pynvml
 
@@ -61,6 +61,27 @@ from gputailor_exporter.devices.nvml_health import (
 from gputailor_exporter.metrics import Signal
 
 _LOG = logging.getLogger(__name__)
+
+#: What to do where the driver's library does not start.
+_ADVICE: Final[dict[int, str]] = {
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
+        "libnvidia-ml.so.1 is not here. On a GPU node install the NVIDIA driver; in a container "
+        "use its runtime (runtimeClassName: nvidia) with NVIDIA_VISIBLE_DEVICES=all and "
+        "NVIDIA_DRIVER_CAPABILITIES=utility"
+    ),
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: (
+        "the driver's kernel module is not loaded: on a GPU node see `dmesg | grep -i nvidia` "
+        "and `modprobe nvidia`; on others do not run the exporter (a node selector)"
+    ),
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
+        "library and kernel module are of different driver versions, as after an upgrade: reload "
+        "the modules or restart the node"
+    ),
+    pynvml.NVML_ERROR_NO_PERMISSION: (
+        "let this user read and write /dev/nvidiactl and /dev/nvidia*, or run the container with "
+        "the NVIDIA runtime"
+    ),
+}
 
 
 @dataclass
@@ -109,10 +130,8 @@ class NvmlBackend:
         try:
             call("nvmlInit")
         except pynvml.NVMLError as error:
-            text = (
-                f"nvmlInit: {describe(error)}: is the NVIDIA driver loaded on this node, and its "
-                "libnvidia-ml.so.1 visible here (NVIDIA_DRIVER_CAPABILITIES must name utility)?"
-            )
+            advice = _ADVICE.get(error.value, "see whether `nvidia-smi` works here")
+            text = f"nvmlInit: {describe(error)}. What to do: {advice}"
             raise DeviceError(reason_of(error), text) from error
         self._versions = read_versions()
         self._events = EventSet()

@@ -181,6 +181,8 @@ class Processes:
             for row in rows:
                 sizes = (found.get(row.pid), _bytes(row.usedGpuMemory))
                 found[row.pid] = max((s for s in sizes if s is not None), default=None)
+        if None in found.values():
+            calls.reasons["process_memory"] = Reason.NOT_SUPPORTED
         return found if known else None
 
     def _utilization(

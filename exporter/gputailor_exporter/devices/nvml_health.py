@@ -10,9 +10,15 @@ from typing import Any, Final
 
 import pynvml
 
-from gputailor_exporter.devices.base import Memory, PcieLink, Reason
+from gputailor_exporter.devices.base import (
+    FASTEST_PCIE_BYTES_PER_SECOND,
+    Memory,
+    PcieLink,
+    Reason,
+)
 from gputailor_exporter.devices.nvml_activity import value_of
 from gputailor_exporter.devices.nvml_calls import Calls, is_sentinel
+from gputailor_exporter.metrics import ThrottleReason
 
 #: Limits beyond which a number is nonsense; well above any device.
 MOST_WATTS: Final = 20_000.0
@@ -26,19 +32,18 @@ CLOCKS: Final[Mapping[str, int]] = {
     "memory": pynvml.NVML_CLOCK_MEM,
     "video": pynvml.NVML_CLOCK_VIDEO,
 }
-#: Bits of the clocks-event reasons, named as NVML names them.
+#: Bits of the clocks-event reasons. NVML tells a GPU's rest by the same call: nothing holds its
+#: clocks down then, so that bit is no throttling.
+GPU_IDLE: Final = pynvml.nvmlClocksThrottleReasonGpuIdle
 THROTTLE_REASONS: Final[Mapping[int, str]] = {
-    0x001: "gpu_idle",
-    0x002: "applications_clocks_setting",
-    0x004: "sw_power_cap",
-    0x008: "hw_slowdown",
-    0x010: "sync_boost",
-    0x020: "sw_thermal_slowdown",
-    0x040: "hw_thermal_slowdown",
-    0x080: "hw_power_brake_slowdown",
-    0x100: "display_clock_setting",
-    0x200: "board_limit",
-    0x400: "reliability",
+    0x002: ThrottleReason.APPLICATIONS_CLOCKS_SETTING,
+    0x004: ThrottleReason.SW_POWER_CAP,
+    0x008: ThrottleReason.HW_SLOWDOWN,
+    0x010: ThrottleReason.SYNC_BOOST,
+    0x020: ThrottleReason.SW_THERMAL_SLOWDOWN,
+    0x040: ThrottleReason.HW_THERMAL_SLOWDOWN,
+    0x080: ThrottleReason.HW_POWER_BRAKE_SLOWDOWN,
+    0x100: ThrottleReason.DISPLAY_CLOCK_SETTING,
 }
 
 #: Scope of a field value that asks for the sum over all NVLinks.
@@ -55,16 +60,6 @@ _NVLINK: Final = {
 _LINK_COUNT: Final = (pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT, 0)
 _KIB: Final = 1024
 _REFUSALS: Final = (pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_INVALID_ARGUMENT)
-
-#: Payload bytes per second and lane by PCIe generation (PCI-SIG: GT/s and line code).
-_LANE_BYTES: Final[Mapping[int, float]] = {
-    1: 0.25e9,
-    2: 0.5e9,
-    3: 0.985e9,
-    4: 1.969e9,
-    5: 3.938e9,
-    6: 7.563e9,
-}
 
 
 def read_memory(calls: Calls, handle: Any) -> Memory | None:
@@ -157,7 +152,8 @@ def read_throttle_reasons(calls: Calls, handle: Any) -> frozenset[str] | None:
     if is_sentinel(bits):
         calls.reasons["throttle_reasons"] = Reason.INVALID_VALUE
         return None
-    places = [place for place in range(bits.bit_length()) if bits >> place & 1]
+    held = bits & ~GPU_IDLE
+    places = [place for place in range(held.bit_length()) if held >> place & 1]
     return frozenset(THROTTLE_REASONS.get(1 << place, f"bit_{place}") for place in places)
 
 
@@ -304,9 +300,8 @@ def _may_lap(modulus: int, link: PcieLink | None, since: float | None) -> bool:
     """
     if since is None:
         return False
-    generation = (link.generation if link else None) or max(_LANE_BYTES)
-    lanes = (link.width if link else None) or 16
-    return _LANE_BYTES.get(generation, max(_LANE_BYTES.values())) * lanes * since >= modulus
+    capacity = (link.bytes_per_second if link else None) or FASTEST_PCIE_BYTES_PER_SECOND
+    return capacity * since >= modulus
 
 
 def _scaled(number: float | None, factor: float) -> float | None:

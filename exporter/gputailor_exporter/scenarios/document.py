@@ -5,6 +5,7 @@ too, because a misspelt key would otherwise silently change the simulated cluste
 """
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ class ScenarioError(Exception):
 def parse_duration(value: object) -> float | None:
     """Return seconds of ``90``, ``"90s"``, ``"2h30m"``; None when it is no duration."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value) if value >= 0 else None
+        return float(value) if 0 <= value < math.inf else None
     if not isinstance(value, str) or not value:
         return None
     seconds, at = 0.0, 0
@@ -57,7 +58,7 @@ def parse_time(value: object, now: float) -> float | None:
     None when it is none of them.
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
+        return float(value) if math.isfinite(value) else None
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
     if not isinstance(value, str):
@@ -149,6 +150,7 @@ class Section:
         if (
             not isinstance(value, (int, float))
             or isinstance(value, bool)
+            or not math.isfinite(value)
             or not low <= value <= high
         ):
             raise self.fail(key, f"expected a number from {low:g} to {high:g}, found {value!r}")

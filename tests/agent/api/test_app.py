@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from urllib.parse import quote
 
@@ -12,7 +13,10 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from gputailor_agent.api.app import create_app
 from gputailor_agent.model.judgement import Plan
+from gputailor_agent.model.profile import Window
 from gputailor_agent.reports import json_report
+from gputailor_agent.schedule.service import ScrapeRound
+from gputailor_agent.store import KeptReport
 from tests.agent.reports.plans import FEWER, IDLE, UNSEEN, sample_plan, verdict
 
 
@@ -29,6 +33,17 @@ class State:
 
     def not_ready(self) -> str:
         return "" if self.plan else "no plan yet"
+
+    def last_round(self) -> ScrapeRound | None:
+        return ScrapeRound(at=1767610805.0, answered=4, failed=1) if self.plan else None
+
+    def reports(self) -> list[KeptReport]:
+        window = Window(start=1766386800.0, end=1767596400.0)
+        kept = KeptReport(period="2026-01-05T07:00", made_at=1767596461.0, window=window)
+        return [kept] if self.plan else []
+
+    def report(self, period: str) -> tuple[str, str] | None:
+        return ('{"kind": "report"}\n', "# Report\n") if period == "2026-01-05T07:00" else None
 
 
 @pytest.fixture
@@ -123,7 +138,8 @@ def test_names_from_the_cluster_are_escaped():
 def test_an_unknown_workload_is_not_found_and_gets_suggestions(client):
     page = client.get("/workloads/trian")
     assert page.status_code == 404
-    assert FEWER in page.text
+    assert f"<li>{FEWER}</li>" in page.text
+    assert "<h1>Not found</h1>" in page.text
     api = client.get("/api/v1/workloads/trian")
     assert api.status_code == 404
     assert FEWER in api.json()["error"]
@@ -147,11 +163,50 @@ def test_every_api_path_is_described(client):
     described = client.get("/api/v1/openapi.json").json()
     assert set(described["paths"]) == {
         "/api/v1/report",
+        "/api/v1/reports",
+        "/api/v1/reports/{period}",
+        "/api/v1/reports/{period}/markdown",
         "/api/v1/workloads",
         "/api/v1/workloads/{workload_id}",
         "/healthz",
         "/readyz",
     }
+
+
+def test_weekly_reports_are_listed_and_given_as_they_were_made(client, empty):
+    (listed,) = client.get("/api/v1/reports").json()["reports"]
+    assert listed["period"] == "2026-01-05T07:00"
+    assert (listed["window_end"], listed["made_at"]) == (
+        "2026-01-05T07:00:00Z",
+        "2026-01-05T07:01:01Z",
+    )
+    assert client.get(listed["json"]).json() == {"kind": "report"}
+    markdown = client.get(listed["markdown"])
+    assert (markdown.text, markdown.headers["content-type"]) == (
+        "# Report\n",
+        "text/markdown; charset=utf-8",
+    )
+    assert empty.get("/api/v1/reports").json() == {"reports": []}
+
+
+def test_a_report_that_is_not_kept_is_told_with_those_that_are(client):
+    for path in ("/api/v1/reports/2026-01-12T07:00", "/api/v1/reports/x/markdown"):
+        answer = client.get(path)
+        assert answer.status_code == 404
+        assert "there is: 2026-01-05T07:00" in answer.json()["error"]
+
+
+def test_the_page_leads_to_the_weekly_reports(client):
+    links = re.findall(r'href="(/api/v1/reports/[^"]+)"', client.get("/").text)
+    assert [client.get(link).status_code for link in links] == [200, 200]
+
+
+def test_pages_say_when_they_were_made_and_that_scraping_goes_on(client):
+    made = datetime.fromtimestamp(sample_plan().made_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    for path in ("/", f"/workloads/{quote(IDLE)}"):
+        page = client.get(path).text
+        assert f"Made at {made}." in page
+        assert "Last scrape at 2026-01-05 11:00:05 UTC: 4 of 5 exporters answered." in page
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/report", "/api/v1/workloads", "/workloads/x"])

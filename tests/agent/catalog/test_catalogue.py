@@ -3,7 +3,7 @@
 import pytest
 
 from gputailor_agent.catalog import CatalogueError, load_catalogue
-from gputailor_agent.catalog.devices import GIB
+from gputailor_agent.catalog.devices import GIB, read_price_rows
 
 CATALOGUE = load_catalogue()
 
@@ -24,6 +24,35 @@ CATALOGUE = load_catalogue()
         ("a100", 80, "A100 SXM4 80GB"),
         ("H100", 94, "H100 NVL 94GB"),
         ("H20", 141, "H20 141GB"),
+        # GKE's accelerator labels
+        ("nvidia-tesla-t4", None, "T4"),
+        ("nvidia-tesla-v100", None, "V100 SXM2 16GB"),
+        ("nvidia-tesla-p100", None, "P100 PCIe 16GB"),
+        ("nvidia-tesla-a100", None, "A100 SXM4 40GB"),
+        ("nvidia-a100-80gb", None, "A100 SXM4 80GB"),
+        ("nvidia-l4", None, "L4"),
+        ("nvidia-h100-80gb", None, "H100 SXM5 80GB"),
+        ("nvidia-h100-mega-80gb", None, "H100 SXM5 80GB"),
+        ("nvidia-h200-141gb", None, "H200 SXM 141GB"),
+        ("nvidia-b200", None, "B200"),
+        ("nvidia-gb300", None, "GB300 (per GPU)"),
+        # Karpenter's, CoreWeave's and Alibaba's
+        ("a10g", 22.35, "A10G"),
+        ("k80", 12, "K80 (per GPU)"),
+        ("b200", 179.1, "B200"),
+        ("b300", 268.6, "B300"),
+        ("H100_NVLINK_80GB", 80, "H100 SXM5 80GB"),
+        ("V100M32", None, "V100 SXM2 32GB"),
+        # other vendors' labellers
+        ("AMD_Instinct_MI300X_OAM", 192, "MI300X"),
+        ("AMD Instinct MI355X", None, "MI355X"),
+        ("Ascend910B3", 64, "Ascend 910B3"),
+        # drivers
+        ("NVIDIA B200", 179.06, "B200"),
+        ("NVIDIA GB300 NVL", 278, "GB300 (per GPU)"),
+        ("NVIDIA GH200 96GB HBM3", 95.6, "GH200 96GB"),
+        ("NVIDIA GH200 480GB", 95.6, "GH200 96GB"),
+        ("Tesla V100-PCIE-16GB", 16, "V100 PCIe 16GB"),
     ],
 )
 def test_a_name_as_drivers_labels_and_price_lists_write_it_leads_to_its_device(
@@ -34,9 +63,58 @@ def test_a_name_as_drivers_labels_and_price_lists_write_it_leads_to_its_device(
     assert found.key == key
 
 
-@pytest.mark.parametrize("name", ["", "a100", "NVIDIA GeForce RTX 4060 Laptop GPU", "Voodoo 2"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "a100",
+        "NVIDIA GeForce RTX 4060 Laptop GPU",
+        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "NVIDIA GeForce RTX 2080 SUPER",
+        "NVIDIA RTX 4000 Ada Generation",
+        "GRID T4-8Q",
+        "Voodoo 2",
+    ],
+)
 def test_an_unknown_or_ambiguous_name_leads_nowhere(name):
     assert CATALOGUE.find(name) is None
+
+
+def test_a_card_of_clearly_another_size_is_not_the_one_of_that_name():
+    assert CATALOGUE.find("NVIDIA GeForce RTX 3080", 10 * GIB).key == "RTX 3080"
+    assert CATALOGUE.find("NVIDIA GeForce RTX 3080", 12 * GIB) is None
+    assert CATALOGUE.find("AMD Instinct MI250X", 64 * GIB) is None  # one die of two
+
+
+#: Models in price lists for which there are no device figures.
+WITHOUT_FIGURES = {
+    *("qualcomm-ai100", "radeon-pro-v520", "t4g", "rtx-pro-4500"),
+    *("inferentia", "inferentia2", "trainium", "trainium2"),
+}
+
+
+def test_every_price_leads_to_a_device_or_is_known_to_have_none():
+    lost = {
+        (price.instance_type, row["gpu_model"])
+        for row in read_price_rows()
+        for price in CATALOGUE.prices
+        if price.instance_type == row["instance_type"] and not price.accelerator
+        if row["gpu_model"] not in WITHOUT_FIGURES
+    }
+    assert lost == set()
+
+
+def test_an_instance_type_tells_its_device():
+    assert CATALOGUE.of_instance("Standard_NC24ads_A100_v4").memory_bytes == 80 * GIB
+    assert CATALOGUE.of_instance("g6.12xlarge").key == "L4"
+    assert CATALOGUE.of_instance("m7i.large") is None
+
+
+def test_a_b200_has_the_memory_that_drivers_and_clouds_report():
+    b200 = CATALOGUE.find("NVIDIA B200")
+    assert b200.memory_bytes == 180 * GIB
+    assert b200.usable_memory_bytes == pytest.approx(179 * GIB, rel=0.001)
+    assert "7g.180gb" in b200.mig_by_name
 
 
 def test_every_alias_and_every_device_key_is_found_and_every_mig_card_belongs_to_a_device():

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 
 import pytest
 
@@ -87,12 +88,13 @@ def test_wrong_prices_are_told_with_file_and_line(capsys, tmp_path):
 
 
 def test_a_log_joins_the_only_gpu_workload_and_says_so(capsys, tmp_path):
-    code, out, err = run(
-        capsys, "report", "-a", log(tmp_path), "-i", manifest(tmp_path, "train"), "-o", "csv"
-    )
+    given = ("report", "-a", log(tmp_path), "-i", manifest(tmp_path, "train"))
+    code, out, err = run(capsys, *given, "-o", "csv")
     rows = list(csv.DictReader(io.StringIO(out)))
-    assert code == 0
-    assert "joined to team/Job/train/main, the only GPU workload" in err
+    assert (code, err) == (0, "")
+    for output in ("table", "json"):
+        told = " ".join(run(capsys, *given, "-o", output)[1].split())
+        assert "joined to team/Job/train/main, the only GPU workload in the inventory" in told
     assert [row["workload"] for row in rows] == ["team/Job/train/main"]
     assert float(rows[0]["mean_kernel_ratio"]) == pytest.approx(0.6)
 
@@ -137,10 +139,126 @@ def test_an_archive_of_nothing_says_what_was_expected(capsys, tmp_path):
 
 
 def test_an_empty_store_is_told(capsys, tmp_path):
+    Store.open(tmp_path / "new.db").close()
     code, _, err = run(capsys, "report", "--store", f"sqlite:///{tmp_path / 'new.db'}")
     assert code == 1
     assert "holds no usage of cluster 'default'" in err
     assert "is --cluster right" in err
+
+
+@pytest.mark.parametrize("where", ["sqlite:///{}", "{}"])
+def test_reading_a_store_that_is_not_there_makes_none(capsys, tmp_path, where):
+    path = tmp_path / "folder" / "none.db"
+    code, out, err = run(capsys, "report", "--store", where.format(path))
+    assert (code, out) == (1, "")
+    assert f"error: --store: {path} does not exist" in err
+    assert not path.parent.exists()
+
+
+def test_an_archive_of_which_nothing_can_be_read_fails_even_with_manifests(capsys, tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text('{"gpu": 1}')
+    code, out, err = run(capsys, "report", "-a", path, "-i", manifest(tmp_path, "train"))
+    assert (code, out) == (1, "")
+    assert "this is JSON" in err
+
+
+def test_manifests_without_a_pod_are_named(capsys, tmp_path):
+    node = tmp_path / "node.yaml"
+    node.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n")
+    code, out, err = run(capsys, "report", "-a", log(tmp_path), "-i", node)
+    assert (code, out) == (2, "")
+    assert "no pod and no pod template" in err
+    assert "node.yaml" in err
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        ("nvidia.com/gpu: 1", None),
+        ("nvidia.com/gpu: 8", "asks for 8 x nvidia.com/gpu, while the log holds 1 GPU"),
+        ("amd.com/gpu: 1", "asks for 1 x amd.com/gpu, while nvidia-smi wrote the log"),
+        ("nvidia.com/mig-1g.5gb: 1", "a part of a device, while the log is of whole devices"),
+    ],
+)
+def test_what_speaks_against_a_join_is_said(capsys, tmp_path, ask, told):
+    path = manifest(tmp_path, "train")
+    path.write_text(path.read_text().replace("nvidia.com/gpu: 1", ask))
+    _, out, _ = run(capsys, "report", "-a", log(tmp_path), "-i", path, "-o", "json")
+    problems = " ".join(json.loads(out)["plan"]["problems"])
+    assert "asks for" not in problems if told is None else told in problems
+
+
+@pytest.mark.parametrize(
+    "window",
+    [("--since", "99999999999999d"), ("--until", "0001-01-01"), ("--since", "9999-01-01")],
+)
+def test_a_window_outside_of_all_time_is_wrong_usage(capsys, tmp_path, window):
+    code, out, err = run(capsys, "report", *cluster(tmp_path), *window)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: --")
+
+
+@pytest.mark.parametrize("output", ["table", "json", "csv", "markdown"])
+def test_bytes_that_are_no_text_are_replaced_in_every_format(capsys, tmp_path, output):
+    path = tmp_path / os.fsdecode(b"r\xfcn.csv")
+    path.write_bytes(log(tmp_path).read_bytes().replace(b"NVIDIA L4", b"NVIDI\xff L4"))
+    code, out, _ = run(capsys, "analyse", path, "-o", output)
+    assert code == 0
+    assert "r\ufffdn.csv" in out.replace("\\", "")
+    assert out.encode("utf-8")
+
+
+def test_analyse_sends_exporters_pages_to_report(capsys, tmp_path):
+    path = pages(tmp_path)
+    code, _, err = run(capsys, "analyse", path)
+    assert code == 1
+    assert f"gputailor report --archive {path}" in err
+
+
+def test_the_instance_tells_the_card_of_a_log_that_names_none(capsys, tmp_path):
+    path = tmp_path / "run.csv"
+    rows = "".join(f"2025-12-01 10:00:{s:02d},50,3000\n" for s in range(60))
+    path.write_text("timestamp,gpu_util,vram_used_mb\n" + rows)
+    asked = ("analyse", path, "-o", "json", "--instance-type")
+    gpu = json.loads(run(capsys, *asked, "g4dn.xlarge")[1])["logs"][0]["gpus"][0]
+    assert gpu["device"] == "T4"
+    assert gpu["run_cost"]["amount"] == pytest.approx(0.526 / 60, rel=0.01)
+    code, out, err = run(capsys, *asked, "nonsense.large")
+    assert (code, out) == (2, "")
+    assert "no price of 'nonsense.large'" in err
+
+
+def test_own_thresholds_decide_and_are_shown_as_set(capsys, tmp_path):
+    path = tmp_path / "thresholds.yaml"
+    path.write_text("idle: {start_warn_minutes: 4000, start_act_minutes: 5000}\n")
+    _, out, _ = run(capsys, "explain", "idler", *cluster(tmp_path), "--thresholds", path)
+    assert "4,000 minutes (set; default 60 minutes)" in out
+    _, out, _ = run(capsys, "report", *cluster(tmp_path), "--thresholds", path, "-o", "json")
+    idler = next(w for w in json.loads(out)["workloads"] if "idler" in w["id"])
+    assert idler["state"] != "finding"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("idle: 3", "idle: expected YAML such as"),
+        ("[1, 2]", "expected YAML such as"),
+        ("idle: [", "is not YAML"),
+        ("nonsense: {a: 1}", "no such rule; the rules are: idle"),
+        ("idle: {nonsense: 1}", "no such threshold; idle has: coverage"),
+        ("idle: {coverage: x}", "idle.coverage: expected a number, found 'x'"),
+        ("idle: {coverage: true}", "expected a number, found True"),
+        ("idle: {coverage: .nan}", "expected a number, found nan"),
+    ],
+)
+def test_wrong_thresholds_are_told_with_their_place(capsys, tmp_path, text, told):
+    path = tmp_path / "thresholds.yaml"
+    path.write_text(text)
+    code, out, err = run(capsys, "report", *cluster(tmp_path), "--thresholds", path)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: --thresholds: {path}")
+    assert told in err
 
 
 def test_report_and_explain_read_what_an_agent_stored(capsys, tmp_path, monkeypatch):
@@ -172,7 +290,7 @@ def test_analyse_judges_several_logs(capsys, tmp_path):
     assert code == 0
     assert "a.csv" in out
     assert "b.csv" in out
-    assert "GPU 0 needs 10.1 GiB" in out
+    assert "GPU 0: needs 10.1 GiB" in out
 
 
 def test_analyse_goes_on_with_what_it_can_read(capsys, tmp_path):
@@ -196,7 +314,8 @@ def test_analyse_of_nothing_readable_fails_with_the_reason(capsys, tmp_path):
 def test_analyse_of_an_unknown_gpu_lists_the_names(capsys, tmp_path):
     code, _, err = run(capsys, "analyse", log(tmp_path), "--gpu", "H1000")
     assert code == 2
-    assert "A100 SXM4 80GB" in err
+    assert "H100 PCIe 80GB" in err
+    assert "T4" not in err
 
 
 def test_explain_shows_every_rule_with_thresholds(capsys, tmp_path):

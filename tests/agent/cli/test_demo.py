@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -71,6 +72,8 @@ def test_once_reports_scrapes_live_and_leaves_nothing(scenario):
     assert len(document["workloads"]) >= 12
     assert "5 exporters answered" in err
     assert "more observed" in err
+    assert "8 x H100 80GB HBM3, 4 x L4, 1 x Tesla T4; 1 split by MIG (" in err
+    assert "1 shared by several pods" in err
     assert all(check["holds"] for check in document["plan"]["checks"])
     for message in every_message(msgspec.convert(document["plan"], Plan)):
         assert say(message, strict=True)
@@ -86,7 +89,10 @@ def test_the_page_stays_until_ctrl_c_and_then_all_is_gone(scenario):
             line = process.stderr.readline()
             assert line, "the demo ended before its page was there"
             url = line.split()[2] if line.startswith("The page: ") else None
-        assert "GPU Tailor report: demo" in httpx.get(url, trust_env=False).text
+        page = httpx.get(url, trust_env=False).text
+        assert "GPU Tailor report: demo" in page
+        assert "5 of 5 exporters answered" in page
+        assert {"A100", "H100", "L4", "T4"} <= set(re.findall("A100|H100|L4|T4", page))
         assert len(processes(scenario)) == 6  # the demo and five exporters
     finally:
         process.send_signal(signal.SIGINT)
@@ -95,6 +101,19 @@ def test_the_page_stays_until_ctrl_c_and_then_all_is_gone(scenario):
     assert "Traceback" not in rest
     assert processes(scenario) == []
     assert left(scenario) == []
+
+
+def test_a_demo_that_is_killed_leaves_nothing_either(scenario):
+    process = start(scenario, "--listen", "127.0.0.1:0")
+    while not processes(scenario)[5:]:  # the demo and its exporters
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 30
+    while (processes(scenario) or left(scenario)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert (processes(scenario), left(scenario)) == ([], [])
 
 
 def test_a_broken_scenario_is_told(tmp_path):

@@ -120,3 +120,23 @@ def test_a_package_whose_commands_cannot_be_loaded_takes_no_other_command_with_i
     finally:
         monkeypatch.undo()
         app.build.cache_clear()
+
+
+def test_a_command_loads_no_server_and_no_database_of_other_commands():
+    script = (
+        "import sys; from gputailor_agent.cli import app; app.run('gputailor', ['analyse', '-h']);"
+        "sys.exit(', '.join({'fastapi', 'uvicorn', 'sqlalchemy', 'apscheduler'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.strip() == ""
+    assert "Usage" in done.stdout
+
+
+def test_completion_knows_every_command(monkeypatch, capsys):
+    monkeypatch.setenv("_GPUTAILOR_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "gputailor ")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    _, out, _ = run(capsys, "report")
+    assert {"demo", "serve", "report", "analyse", "explain", "doctor"} <= set(out.split())

@@ -6,13 +6,18 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
 from gputailor_agent.cli.errors import CommandError
-from gputailor_agent.cli.hosting import serving, stopping
+from gputailor_agent.cli.hosting import leaving, serving, stopping
+from gputailor_agent.cli.serve import build_service
+from gputailor_agent.cli.settings import AgentSettings
+from gputailor_agent.sources.scrape import ScrapeSource
+from gputailor_agent.store import Store
 from tests.agent.reports.plans import sample_plan
 
 
@@ -24,6 +29,15 @@ class State:
 
     def not_ready(self):
         return ""
+
+    def last_round(self):
+        return None
+
+    def reports(self):
+        return []
+
+    def report(self, _period):
+        return None
 
 
 def test_pages_are_served_on_a_free_port_and_gone_afterwards():
@@ -51,6 +65,25 @@ def test_a_signal_ends_the_block_and_handlers_are_put_back(number):
     assert reached == []
     assert asked.is_set()
     assert signal.getsignal(number) is before
+
+
+def test_thresholds_and_times_reach_the_agent():
+    settings = AgentSettings(
+        targets=("a:1",), thresholds={"idle": {"warn_minutes": 7.0}}, recommend_seconds=60
+    )
+    with Store.open() as store, ScrapeSource(settings.targets, "default") as source:
+        told = build_service(settings, store, source).settings
+    assert told.assessment.rules.thresholds == {"idle": {"warn_minutes": 7.0}}
+    assert told.recommend_seconds == 60
+
+
+def test_nothing_breaks_into_the_cleaning_up():
+    done = []
+    with stopping() as asked, ExitStack() as stack:
+        stack.callback(lambda: done.append(os.kill(os.getpid(), signal.SIGTERM)))
+        with leaving(asked):
+            pass
+    assert done == [None]
 
 
 def test_serve_runs_and_ends_cleanly_on_sigterm(tmp_path):

@@ -3,9 +3,17 @@
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+from gputailor_agent.cli.app import build
 from gputailor_agent.cli.errors import UsageError
-from gputailor_agent.cli.settings import AgentSettings, exporter_url, load_settings, split_listen
+from gputailor_agent.cli.settings import (
+    AgentSettings,
+    exporter_url,
+    load_settings,
+    split_listen,
+    threshold,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +73,52 @@ def test_targets_come_from_the_environment_with_commas(monkeypatch):
 def test_a_wrong_file_is_told_with_the_settings_name(tmp_path, text, told):
     with pytest.raises(UsageError, match=told):
         load_settings({}, config(tmp_path, text))
+
+
+def test_thresholds_come_from_file_environment_and_flags_and_add_up(tmp_path, monkeypatch):
+    path = config(
+        tmp_path,
+        "thresholds:\n  idle: {warn_minutes: 1, act_minutes: 2}\n  smaller_gpu: {coverage: 0.5}\n",
+    )
+    monkeypatch.setenv(
+        "GPUTAILOR_THRESHOLDS", '{"idle": {"act_minutes": 20, "notebook_minutes": 30}}'
+    )
+    flags = {"thresholds": {"idle": {"notebook_minutes": 300.0}}}
+    assert load_settings(flags, path).thresholds == {
+        "idle": {"warn_minutes": 1, "act_minutes": 20, "notebook_minutes": 300},
+        "smaller_gpu": {"coverage": 0.5},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"idel": {}}', "no such rule; the rules are: .*idle"),
+        ('{"idle": {"warn": 1}}', "idle.warn: no such threshold; idle has: .*warn_minutes"),
+        ('{"idle": {"warn_minutes": -1}}', "thresholds.idle.warn_minutes: .*greater than or equal"),
+        ('{"idle": {"warn_minutes": NaN}}', "thresholds.idle.warn_minutes: .*finite"),
+        ('{"idle": {"warn_minutes": "soon"}}', "thresholds.idle.warn_minutes: .*number"),
+        ('{"idle": 3}', "thresholds.idle: .*dictionary"),
+        ("idle=3", "thresholds.*expected JSON"),
+    ],
+)
+def test_a_wrong_threshold_is_told_with_its_name(monkeypatch, text, told):
+    monkeypatch.setenv("GPUTAILOR_THRESHOLDS", text)
+    with pytest.raises(UsageError, match=told):
+        load_settings({}, None)
+
+
+def test_a_threshold_of_the_command_line_is_read():
+    assert threshold("idle.warn_minutes=120") == ("idle", "warn_minutes", 120.0)
+    for wrong in ("idle", "idle=3", "idle.warn_minutes", "idle.=3", "idle.warn_minutes=soon"):
+        with pytest.raises(UsageError, match=r"expected RULE\.NAME=VALUE"):
+            threshold(wrong)
+
+
+def test_every_setting_can_be_given_as_a_flag():
+    options = {one.name for one in get_command(build()).commands["serve"].params}
+    singular = {"targets": "target"}
+    assert {singular.get(name, name) for name in AgentSettings.model_fields} <= options
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path):

@@ -1,9 +1,13 @@
 """Colour and progress only where somebody sees them."""
 
+import io
 import sys
 import time
 
-from gputailor_agent.cli.terminal import PIPED_WIDTH, look, working
+import pytest
+
+from gputailor_agent.cli.errors import CommandError
+from gputailor_agent.cli.terminal import PIPED_WIDTH, answer, look, working
 
 
 class Terminal:
@@ -59,3 +63,30 @@ def test_progress_shows_only_after_a_while(monkeypatch):
             screen.flush()
             time.sleep(0.01)
     assert "Slow" in screen.text
+
+
+def test_where_letters_are_few_signs_are_replaced(monkeypatch):
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    answer("── 5 °C … ok")
+    assert raw.getvalue() == b"-- 5 ?C ... ok\n"
+
+
+def test_a_result_that_cannot_be_written_is_told(monkeypatch):
+    class Full(Terminal):
+        def write(self, _text: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    with pytest.raises(CommandError, match="cannot be written: No space left"):
+        answer("text")
+
+
+def test_a_reader_that_went_away_is_no_fault_of_the_results(monkeypatch):
+    class Gone(Terminal):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Gone())
+    with pytest.raises(BrokenPipeError):
+        answer("text")

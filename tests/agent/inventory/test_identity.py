@@ -19,7 +19,7 @@ def _ids(found):
     return [workload.id for workload in resolve(found).workloads]
 
 
-def test_thousands_of_job_names_are_one_workload_with_many_runs(tmp_path):
+def test_thousands_of_job_names_are_one_workload_with_many_runs_case_25(tmp_path):
     letters = random.Random(7)
     names = {
         "train-" + "".join(letters.choices("bcdfghjkmnpqrstvwxz2456789", k=5)) for _ in range(2000)
@@ -29,6 +29,21 @@ def test_thousands_of_job_names_are_one_workload_with_many_runs(tmp_path):
     assert resolution.workloads[0].name == "train"
     assert len(resolution.runs) == len(names)
     assert len(resolution.assignments) == len(names)
+
+
+def test_numbered_training_jobs_are_runs_of_one_workload(tmp_path):
+    pods = [
+        pod(
+            f"detector-train-{run}-worker-0",
+            owners=[owner("PyTorchJob", f"detector-train-{run}", run)],
+        )
+        for run in ("r41", "r42")
+    ]
+    resolution = resolve(inventory(tmp_path, *pods))
+    assert [(one.id, one.name) for one in resolution.workloads] == [
+        ("team-a/PyTorchJob/detector-train/main", "detector-train")
+    ]
+    assert len(resolution.runs) == 2
 
 
 def test_jobs_below_a_cronjob_are_runs_of_it(tmp_path):
@@ -115,7 +130,7 @@ def test_bare_pods_are_runs_of_their_stem(tmp_path):
     assert len(resolution.runs) == 2
 
 
-def test_a_lookup_that_failed_keeps_the_history_in_its_workload(tmp_path):
+def test_a_lookup_that_failed_keeps_the_history_in_its_workload_case_27(tmp_path):
     labels = {"pod-template-hash": "7d4b9c6f5"}
     reference = owner("ReplicaSet", "web-7d4b9c6f5", "r", api_version="apps/v1")
     seen = pod("web-7d4b9c6f5-x7k2p", owners=[reference], labels=labels)

@@ -27,7 +27,7 @@ def test_a_bare_pod_is_its_own_root(tmp_path):
         ("PyTorchJob", "SomethingNobodyHeardOf"),
     ],
 )
-def test_any_kind_rolls_up_to_its_root_by_uid(tmp_path, middle, top):
+def test_any_kind_rolls_up_to_its_root_by_uid_case_26(tmp_path, middle, top):
     found = inventory(
         tmp_path,
         controller(top, "top", uid="t"),

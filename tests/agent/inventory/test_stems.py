@@ -47,6 +47,22 @@ from tests.agent.inventory.objects import unhurried
         ("pytorch-dist-mnist", "pytorch-dist-mnist"),
         ("x7k2p", "x7k2p"),
         ("Train-X7K2P", "train"),
+        ("detector-train-r41", "detector-train"),
+        ("detector-train-r42", "detector-train"),
+        ("finetune-it12", "finetune"),
+        ("finetune-gen3-x7k2p", "finetune"),
+        ("ranker-try3", "ranker-try"),
+        ("run-7a", "run"),
+        ("eval-run-d12", "eval-run"),
+        ("run-7b-sft", "run-7b-sft"),
+        ("detr-r50", "detr-r50"),
+        ("deepseek-r1", "deepseek-r1"),
+        ("distill-r2-qwen-7b", "distill-r2-qwen-7b"),
+        ("ranker-v2", "ranker-v2"),
+        ("run-v2", "run-v2"),
+        ("train-a100", "train-a100"),
+        ("embed-e5", "embed-e5"),
+        ("r41", "r41"),
     ],
 )
 def test_names_people_and_tools_give(name, expected):
@@ -90,6 +106,26 @@ def test_a_uuid_does_not_change_the_stem(base, uuid):
 @given(BASES, st.integers(0, 10**12))
 def test_a_counter_does_not_change_the_stem(base, number):
     assert stem(f"{base}-{number}") == base
+
+
+@unhurried
+@given(
+    BASES,
+    st.sampled_from(["r", "it", "n", "gen"]),
+    st.integers(0, 9999),
+    st.sampled_from(["", "a", "b"]),
+)
+def test_a_counter_with_a_letter_does_not_change_the_stem(base, letter, number, suffix):
+    token = f"{letter}{number}{suffix}"
+    assume(token not in {"r1", "r18", "r34", "r50", "r101", "r152", "r200"})
+    assert stem(f"{base}-{token}") == base
+
+
+@unhurried
+@given(BASES, st.integers(1, 9), st.integers(1, 999))
+def test_versions_and_sizes_are_part_of_the_stem(base, version, size):
+    assert stem(f"{base}-v{version}") == f"{base}-v{version}"
+    assert stem(f"{base}-{size}b") == f"{base}-{size}b"
 
 
 @unhurried

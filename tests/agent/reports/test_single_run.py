@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from gputailor_agent.catalog import load_catalogue
 from gputailor_agent.reports.cards import NO_GUESS, Guess, slowdown_at_most
 from gputailor_agent.reports.formats import Look, find
-from gputailor_agent.reports.single_run import LogJudgement, judge, quantile
+from gputailor_agent.reports.runs import LogJudgement
+from gputailor_agent.reports.single_run import judge, quantile
 from gputailor_agent.reports.wording import say
 from gputailor_agent.sources.logs import read_log
 
@@ -54,10 +55,11 @@ def test_what_a_run_used_is_told_exactly(tmp_path):
     assert gpu.memory_needed_bytes == pytest.approx(1099 * 1024**2 * 1.15, abs=1)
 
 
-def test_cards_that_hold_it_are_ordered_by_price_and_all_hold_it(tmp_path):
+def test_cards_that_hold_it_are_ordered_by_what_the_run_costs_there(tmp_path):
     gpu = judged(log(tmp_path, "".join(row(s, used=30_000) for s in range(60)))).gpus[0]
-    prices = [one.price_per_hour.amount for one in gpu.candidates]
-    assert prices == sorted(prices)
+    most = [one.most_per_hour for one in gpu.candidates if one.most_per_hour is not None]
+    assert most == sorted(most)
+    assert all(one.most_per_hour is None for one in gpu.candidates[len(most) :])
     assert all(one.usable_memory_bytes >= gpu.memory_needed_bytes for one in gpu.candidates)
     assert all(one.device != "T4" for one in gpu.candidates)
     assert "A100 SXM4 80GB" in [one.device for one in gpu.candidates if one.is_current]
@@ -67,7 +69,7 @@ def test_a_cheaper_card_is_named_with_both_prices_and_the_slowdown(tmp_path):
     judgement = judged(log(tmp_path, "".join(row(s, use="10", used=20_000) for s in range(60))))
     gpu = judgement.gpus[0]
     best = gpu.candidates[0]
-    assert best.price_per_hour.amount < gpu.price_per_hour.amount
+    assert best.most_per_hour <= 0.85 * gpu.price_per_hour.amount
     text = words(judgement)
     assert "needs 22.5 GiB (peak 19.5 GiB x 1.15)" in text
     assert f"instead of USD {gpu.price_per_hour.amount:.2f}/hour for A100 SXM4 80GB" in text
@@ -82,18 +84,88 @@ def test_what_it_costs_is_hours_times_the_price(tmp_path):
 
 def test_a_gpu_that_never_worked_is_named(tmp_path):
     rows = "".join(
-        row(s) + row(s, gpu=1, use="0", used=500) + row(s, gpu=2) for s in range(0, 4000, 10)
+        row(s) + row(s, gpu=1, use="0", used=500, watts=60) + row(s, gpu=2)
+        for s in range(0, 4000, 10)
     )
     judgement = judged(log(tmp_path, rows))
     assert judgement.verdict.key == "log.some_idle"
-    assert "1 of 3 GPUs never ran a kernel" in say(judgement.verdict)
+    assert "No sample shows work on 1 of 3 GPUs (1)" in say(judgement.verdict)
     assert [gpu.verdict.key for gpu in judgement.gpus].count("log.idle_loaded") == 1
 
 
 def test_a_short_silence_is_not_called_idle(tmp_path):
-    gpu = judged(log(tmp_path, "".join(row(s, use="0") for s in range(60)))).gpus[0]
+    gpu = judged(log(tmp_path, "".join(row(s, use="0", watts=60) for s in range(60)))).gpus[0]
     assert gpu.verdict.key == "log.idle_short"
     assert "too short to call it idle" in say(gpu.verdict)
+
+
+def test_silence_that_the_power_contradicts_is_unknown(tmp_path):
+    rows = "".join(row(s, use="0", watts=300) for s in range(0, 8000, 10))
+    assert judged(log(tmp_path, rows)).gpus[0].verdict.key == "log.idle_contradicted"
+
+
+def test_silence_with_gaps_is_unknown(tmp_path):
+    times = [*range(0, 4000, 10), *range(8000, 12_000, 10)]
+    judgement = judged(log(tmp_path, "".join(row(s, use="0", watts=60) for s in times)))
+    gpu = judgement.gpus[0]
+    assert gpu.verdict.key == "log.idle_gaps"
+    assert gpu.held_seconds == pytest.approx(12_000, abs=20)
+    assert gpu.observed_seconds == pytest.approx(8_030, abs=30)
+    assert "67 % of that time; the rest are gaps" in words(judgement)
+
+
+def test_a_card_that_only_encodes_is_not_idle(tmp_path):
+    head = "timestamp, name, utilization.gpu [%], utilization.encoder [%], memory.used [MiB]\n"
+    rows = "".join(
+        f"2025/12/01 10:00:{s:02d}.000, NVIDIA L4, 0 %, 30 %, 500 MiB\n" for s in range(60)
+    )
+    judgement = judged(log(tmp_path, rows, head))
+    assert judgement.gpus[0].work_max == 0.3
+    assert "idle" not in judgement.gpus[0].verdict.key
+    assert judgement.verdict.key == "log.one_used"
+
+
+def test_a_card_cheaper_by_the_hour_but_dearer_by_the_run_is_no_saving(tmp_path):
+    rows = "".join(row(s, use="100", used=15_000 + 50 * s, name="NVIDIA A10G") for s in range(60))
+    judgement = judged(log(tmp_path, rows.replace("81920", "23028")))
+    gpu = judgement.gpus[0]
+    assert gpu.device == "A10G"
+    for one in gpu.candidates:
+        if one.most_per_hour is not None and not one.is_current:
+            assert one.most_per_hour > 0.85 * gpu.price_per_hour.amount
+    assert gpu.verdict.key in {"log.none_cheaper", "log.try_cheaper", "log.try_unbounded"}
+    assert "x the run time." not in say(gpu.verdict)
+
+
+def test_memory_that_never_moves_at_the_cards_size_is_not_called_needed(tmp_path):
+    gpu = judged(log(tmp_path, "".join(row(s, used=73_000) for s in range(60)))).gpus[0]
+    assert gpu.memory_reserved
+    assert "taken in advance" in say(gpu.verdict)
+    moving = judged(log(tmp_path, "".join(row(s, used=1000 + 1200 * s) for s in range(60)))).gpus[0]
+    assert not moving.memory_reserved
+
+
+def test_a_log_without_header_says_that_its_columns_are_assumed(tmp_path):
+    rows = "".join(f"2025/12/01 10:00:{s:02d}.000, 40 %, 3000 MiB\n" for s in range(60))
+    keys = [message.key for message in judged(log(tmp_path, rows, "")).unknowable]
+    assert "log.no_header" in keys
+
+
+def test_a_card_told_that_is_not_the_logs_is_doubted(tmp_path):
+    path = log(tmp_path, "".join(row(s, used=2000) for s in range(60)))
+    assert any("memory.total is 80.0 GiB" in note for note in judged(path, Guess(model="T4")).notes)
+    priced = judged(path, Guess(instance_type="g4dn.xlarge"))
+    assert any("is --instance-type right?" in note for note in priced.notes)
+
+
+def test_prices_of_another_currency_are_not_compared(tmp_path):
+    prices = tmp_path / "prices.csv"
+    prices.write_text("accelerator,price_per_gpu_hour,currency\nA100 SXM4 80GB,4,EUR\n")
+    rows = "".join(row(s, use="10", used=20_000) for s in range(60))
+    gpu = judge(read_log(log(tmp_path, rows)), load_catalogue(prices)).gpus[0]
+    assert gpu.candidates[0].is_current
+    assert gpu.verdict.key == "log.none_cheaper"
+    assert "EUR 4.00/hour" in say(gpu.verdict)
 
 
 def test_without_a_model_nothing_is_guessed(tmp_path):
@@ -175,3 +247,17 @@ def test_every_real_log_is_judged_and_loses_no_row(shared_data):
         assert judgement.rows_read + judgement.rows_skipped == judgement.rows_present
         assert judgement.gpus, path
         assert path.name in words(judgement)
+
+
+@pytest.mark.parametrize("width", [40, 47, 60, 79, 100, 133, 200])
+def test_nothing_is_cut_at_any_width(tmp_path, width):
+    head = "timestamp, index, memory.used [MiB]\n"
+    rows = "".join(f"2025/12/01 10:00:{s:02d}.000, 0, {2000 + s} MiB\n" for s in range(60))
+    judgement = judged(log(tmp_path, rows, head))
+    text = find("table").log((judgement,), Look(width=width))
+    assert all(len(line) <= width for line in text.splitlines())
+    text = " ".join(text.split())
+    assert text.count("unkn") == text.count("unknown")
+    assert all(
+        f"USD {one.price_per_hour.amount:.2f}" in text for one in judgement.gpus[0].candidates[:6]
+    )

@@ -1,5 +1,6 @@
 """Patches by kind: what can be applied, and what has to be made again."""
 
+import msgspec
 import pytest
 import yaml
 
@@ -82,3 +83,21 @@ def test_another_card_is_chosen_by_its_node_label():
 def test_a_vendor_without_a_known_label_gets_no_guessed_patch():
     built, _ = made("Deployment")
     assert changes.set_gpu_type(built, "X", "X", "Other", "").patch == ""
+
+
+def test_the_command_names_the_run_that_holds_the_device_not_the_name_of_all_runs():
+    root = OwnerReference(
+        api_version="kubeflow.org/v1", kind="PyTorchJob", name="train-r42", uid="p"
+    )
+    live = pod("train-r42-worker-0", start=NOW - HOUR, owner=root)
+    gone = msgspec.structs.replace(root, name="train-r41", uid="q")
+    old = pod("train-r41-worker-0", start=NOW - 9 * HOUR, finished=NOW - 5 * HOUR, owner=gone)
+    usage = [
+        *rows(NOW - HOUR, NOW, pod=live.name),
+        *rows(NOW - 9 * HOUR, NOW - 5 * HOUR, pod=old.name),
+    ]
+    built, world = profile(
+        usage, [live, old], workload(kind="PyTorchJob"), runs={"r42": [live], "r41": [old]}
+    )
+    change = changes.release(built, context(world))
+    assert change.command == "kubectl -n team-a delete pytorchjob/train-r42"

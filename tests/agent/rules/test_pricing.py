@@ -12,6 +12,7 @@ from gputailor_agent.rules.pricing import (
     mig_fraction,
     monthly,
     node_shape,
+    node_spec,
 )
 from tests.agent.factories import (
     A100,
@@ -114,6 +115,71 @@ def test_a_service_costs_what_it_holds_now_all_month():
     assert month.gpu_hours == 3 * 730
     assert month.cost is not None
     assert month.cost.amount == pytest.approx(3 * 730 * 4.0)
+
+
+def finished(ends, length=2, kind="Job"):
+    """A batch whose runs ended so many hours ago."""
+    usage, runs = [], {}
+    for place, hours in enumerate(ends):
+        end = NOW - hours * HOUR
+        name = f"run-{place}"
+        usage += rows(end - length * HOUR, end, pod=name)
+        runs[name] = [pod(name, start=end - length * HOUR, finished=end)]
+    pods = [one for members in runs.values() for one in members]
+    return profile(usage, pods, workload(kind=kind), runs=runs)
+
+
+def test_one_run_that_has_ended_promises_no_saving_per_month():
+    made, world = finished([30])
+    month = monthly(made, context(world))
+    assert (month.gpu_hours, month.cost) == (None, None)
+    assert month.why is not None
+    assert month.why.key == "money.ended"
+    assert month.why.params == {"runs": 1, "ended": NOW - 30 * HOUR}
+    assert month.saving(0.5).money_per_month is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "kind", "again"),
+    [
+        ([10], "Job", False),
+        ([10], "CronJob", True),  # its kind starts runs by itself
+        ([10, 40], "Job", True),
+        ([60, 66, 72], "Job", False),  # every 6 h, and silent for two days and a half
+        ([100, 172, 268], "Job", True),  # every three or four days, and silent for four
+    ],
+)
+def test_runs_come_again_if_they_did_and_are_not_overdue(ends, kind, again):
+    made, world = finished(ends, kind=kind)
+    month = monthly(made, context(world))
+    assert (month.gpu_hours is not None) is again
+
+
+def test_a_run_that_still_goes_on_is_scaled_as_it_goes():
+    made, world = profile(rows(NOW - 7 * DAY, NOW), [pod(start=NOW - 7 * DAY)])
+    month = monthly(made, context(world))
+    assert month.gpu_hours == pytest.approx(7 * 24 * 730 / (14 * 24))
+
+
+def test_a_service_that_was_taken_down_promises_nothing_either():
+    gone = pod("web-0", start=NOW - 9 * DAY, finished=NOW - 2 * DAY)
+    made, world = profile(
+        rows(NOW - 9 * DAY, NOW - 2 * DAY, pod="web-0"), [gone], workload(kind="Deployment")
+    )
+    made = msgspec.structs.replace(
+        made, workload=workload(kind="Deployment", task=TaskClass.INFERENCE)
+    )
+    assert monthly(made, context(world)).gpu_hours is None
+
+
+def test_a_node_without_a_product_label_is_known_by_its_instance_type():
+    one = node(gpu_product="", instance_type="cloud-A100", gpus=1)
+    made, world = profile(rows(NOW - HOUR, NOW), [pod()], nodes=[one], devices=[])
+    around = context(world)
+    assert node_spec(around, one).key == "A100"
+    cost, _ = cost_of(around, [(made.gpus[0], 2.0)])
+    assert cost is not None
+    assert cost.amount == 8.0
 
 
 def test_a_missing_price_makes_the_whole_sum_unknown():

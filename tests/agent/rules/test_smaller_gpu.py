@@ -144,10 +144,10 @@ def test_a_busy_job_stays_where_it_is():
 def test_where_only_the_lower_end_pays_it_is_one_run_to_try_and_no_money():
     """Active half of the time: G = 0.5 on an L4 gives 0.5 + 0.5 x 6.67 = 3.8 at the upper end."""
     answer = judge(
-        *job(kernel=0.9, sm=0.1, tensor=0.02, dram=0.05, memory_gib=10),
+        *job(kernel=0.9, sm=0.1, tensor=0.02, dram=0.05, memory_gib=10), nodes=WITHOUT_T4
     )
     assert isinstance(answer, Finding)
-    assert answer.message.key == "smaller_gpu.try_one_run"
+    assert answer.message.key == "smaller_gpu.try_price"
     assert answer.confidence == Confidence.LOW
     assert answer.saving.money_per_month is None
     assert answer.slowdown is not None
@@ -159,7 +159,7 @@ def test_memory_known_only_as_an_average_is_one_run_to_try_case_22():
     usage = [msgspec.structs.replace(one, memory_peak_kind="mean") for one in usage]
     answer = judge(usage, pods)
     assert isinstance(answer, Finding)
-    assert answer.message.key == "smaller_gpu.try_one_run"
+    assert answer.message.key == "smaller_gpu.try_memory"
     assert answer.saving.money_per_month is None
 
 
@@ -215,11 +215,66 @@ def test_a_card_older_than_bfloat16_is_only_worth_a_try_when_tensor_cores_are_us
     nodes = [node("node-a", model="A100"), node("node-t", model="T4")]
     tensor = judge(*job(**LIGHT, memory_gib=10), nodes=nodes)
     assert isinstance(tensor, Finding)
-    assert tensor.message.key == "smaller_gpu.try_one_run"
+    assert tensor.message.key == "smaller_gpu.try_bfloat16"
     plain = {**LIGHT, "tensor": 0.0}
     without = judge(*job(**plain, memory_gib=10), nodes=nodes)
     assert isinstance(without, Finding)
     assert (without.message.key, without.message.params["candidate"]) == ("smaller_gpu.fits", "T4")
+
+
+def test_a_card_that_is_cheap_but_may_be_very_slow_is_only_worth_a_try():
+    """G = 0.5: up to 0.5 + 0.5 x 6.67 = 3.83 the time, at a fortieth of the price."""
+    usage, pods = job(kernel=0.5, sm=0.1, tensor=0.02, dram=0.05, memory_gib=10)
+    cheap = FakeCatalogue({"A100": 4.0, "L4": 0.1})
+    slow = judge(usage, pods, nodes=WITHOUT_T4, catalogue=cheap)
+    assert isinstance(slow, Finding)
+    assert slow.message.key == "smaller_gpu.try_slow"
+    assert slow.saving.money_per_month is None
+    made, world = profile(usage, pods, nodes=WITHOUT_T4)
+    patient = context(world, cheap, smaller_gpu={"slowdown_most": 4.0})
+    assert smaller_gpu.RULE.evaluate(made, patient).message.key == "smaller_gpu.fits"
+
+
+def test_a_card_that_is_surely_too_slow_is_not_even_tried():
+    busy = job(kernel=1.0, sm=0.5, tensor=0.1, dram=0.9, memory_gib=10)
+    answer = judge(*busy, nodes=WITHOUT_T4, catalogue=FakeCatalogue({"A100": 4.0, "L4": 0.1}))
+    assert isinstance(answer, Silence)
+    assert any("fitting.slow" in item.name for item in answer.evidence)
+
+
+def test_cards_without_fast_links_are_only_worth_a_try_for_pods_of_several_gpus():
+    start = NOW - 6 * HOUR
+    usage = [
+        msgspec.structs.replace(one, link_bytes={"nvlink/rx": sent})
+        for gpu, sent in (("GPU-0", 2.0**40), ("GPU-1", 2.0**40))
+        for one in rows(start, NOW, gpu=gpu, **LIGHT, memory_gib=10)
+    ]
+    pods = [pod(start=start, gpus=2)]
+    linked = judge(usage, pods, nodes=WITHOUT_T4)
+    assert isinstance(linked, Finding)
+    assert linked.message.key == "smaller_gpu.try_links"
+    apart = [msgspec.structs.replace(one, link_bytes={"nvlink/rx": 0.0}) for one in usage]
+    assert judge(apart, pods, nodes=WITHOUT_T4).message.key == "smaller_gpu.fits"
+
+
+def test_a_service_that_was_not_watched_from_its_start_may_have_peaked_there_case_22():
+    usage, _, work = service(**LIGHT, memory_gib=10)
+    seen = judge(usage, [pod(start=NOW - 8 * DAY)], work)
+    unseen = judge(usage, [pod(start=NOW - 30 * DAY)], work)
+    assert isinstance(seen, Finding)
+    assert isinstance(unseen, Finding)
+    assert (seen.confidence, unseen.confidence) == (Confidence.HIGH, Confidence.MEDIUM)
+    assert "smaller_gpu.risk_start" in {risk.key for risk in unseen.risks}
+
+
+def test_a_notebooks_next_day_is_not_known_and_the_advice_less_sure():
+    answer = judge(
+        *service(**LIGHT, memory_gib=10)[:2],
+        workload(kind="StatefulSet", task=TaskClass.NOTEBOOK),
+    )
+    assert isinstance(answer, Finding)
+    assert answer.confidence == Confidence.MEDIUM
+    assert "smaller_gpu.risk_interactive" in {risk.key for risk in answer.risks}
 
 
 def test_a_resource_that_is_never_used_is_left_out():

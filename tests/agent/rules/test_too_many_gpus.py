@@ -5,7 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputailor_agent.model.inventory import GpuRequest, Outcome, TaskClass
-from gputailor_agent.model.judgement import Confidence, Finding, Silence, SilenceKind
+from gputailor_agent.model.judgement import (
+    Confidence,
+    Finding,
+    Interval,
+    Silence,
+    SilenceKind,
+)
 from gputailor_agent.rules import too_many_gpus
 from tests.agent.factories import (
     DAY,
@@ -55,13 +61,18 @@ def test_one_of_eight_never_active_means_seven_case_18():
     assert {risk.key for risk in answer.risks} >= {"too_many_gpus.risk_divisor"}
 
 
-def test_the_slowdown_is_bounded_by_packing_and_by_perfect_scaling():
+def test_gpus_that_never_worked_slow_nothing_down_when_they_go():
     answer = judge(*job([0.9, 0.9, 0.0, 0.0]))
     assert isinstance(answer, Finding)
-    assert answer.slowdown is not None
-    assert answer.slowdown.low == pytest.approx(1.0)  # 4 x 0.45 / 2 = 0.9
-    assert answer.slowdown.high == pytest.approx(2.0)
-    assert evidence(answer, "mean sm").value == pytest.approx(0.45)
+    assert answer.slowdown == Interval(low=1.0, high=1.0)
+
+
+def test_the_slowdown_is_bounded_by_packing_and_by_perfect_scaling():
+    answer = judge(*job([0.1] * 8))
+    assert isinstance(answer, Finding)
+    assert answer.change.params["gpus"] == 2
+    assert answer.slowdown == Interval(low=1.0, high=4.0)  # 8 x 0.1 / 2 = 0.4
+    assert evidence(answer, "mean sm").value == pytest.approx(0.1)
 
 
 def test_the_unused_share_is_saved():
@@ -207,18 +218,19 @@ def test_nothing_is_taken_from_a_job_that_only_fails():
 
 
 def test_runs_of_other_sizes_narrow_the_slowdown():
+    """4 h on 8 GPUs and 6 h on 4: 2 h + 16 h / GPUs, so 10 h on 2, not 16."""
     usage, pods, runs = [], [], {}
-    for place, (size, hours) in enumerate([(4, 4), (4, 4), (2, 6)]):
+    for place, (size, hours) in enumerate([(8, 4), (8, 4), (4, 6)]):
         end = NOW - place * DAY
-        levels = [0.9] * (size // 2) + [0.0] * (size - size // 2)
-        more, members = job(levels, hours=hours, name=f"run-{place}", finished=end, end=end)
+        more, members = job([0.1] * size, hours=hours, name=f"run-{place}", finished=end, end=end)
         usage += more
         pods += members
         runs[f"run-{place}"] = members
     answer = judge(usage, pods, runs=runs)
     assert isinstance(answer, Finding)
+    assert answer.change.params["gpus"] == 2
     assert answer.slowdown is not None
-    assert answer.slowdown.high == pytest.approx(1.5)
+    assert answer.slowdown.high == pytest.approx(2.5)
 
 
 @given(

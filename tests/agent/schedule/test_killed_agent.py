@@ -17,6 +17,7 @@ LIVING = T0 + 5
 
 AGENT = """
 import sys
+from gputailor_agent.schedule import ServiceSettings
 from gputailor_agent.store import Store
 from tests.agent.rollup.exporter_model import Exporter, Job
 from tests.agent.schedule.fakes import T0, service_of
@@ -24,7 +25,8 @@ path, begin, until = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 jobs = [Job(lambda t: (t % 4) / 4, T0 + 5), Job(lambda _: 1.0, T0 + 5, T0 + 4000, "short", "u2")]
 with Store.open(path) as store:
     exporter = Exporter(jobs, T0)
-    service = service_of(store, exporter, begin)
+    hourly = ServiceSettings(cluster="c1", recommend_seconds=3600)
+    service = service_of(store, exporter, begin, settings=hourly)
     for now in range(begin, until + 1, 60):
         service.tick_scrape(now)
         service.run_due(now)

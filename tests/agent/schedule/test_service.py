@@ -1,6 +1,10 @@
+import threading
 import time
+from datetime import timedelta
 
+import msgspec
 import pytest
+from prometheus_client import generate_latest
 
 from gputailor_agent import metrics
 from gputailor_agent.schedule import ServiceSettings, Telemetry
@@ -48,12 +52,56 @@ def test_the_first_tick_rolls_up_and_recommends_and_owes_no_report(store, export
     assert store.latest_plan("c1") == service.latest_plan()
 
 
-def test_what_was_done_is_not_done_again_in_its_hour_even_by_a_new_process(store, exporter):
+def test_an_hour_is_rolled_up_once_even_by_a_new_process(store, exporter):
     service = service_of(store, exporter, T0)
     service.run_due(T0 + 10)
-    assert service.run_due(T0 + 3000) == []
-    assert service_of(store, exporter, T0).run_due(T0 + 3001) == []
+    assert "rollup" not in service.run_due(T0 + 3000)
+    assert "rollup" not in service_of(store, exporter, T0).run_due(T0 + 3300)
     assert service.run_due(T0 + 3601) == ["rollup", "recommend"]
+
+
+def plan_times(service, start, end, every=60):
+    return [
+        now - start for now in range(start, end + 1, every) if "recommend" in service.run_due(now)
+    ]
+
+
+def test_plans_follow_soon_at_first_and_then_every_five_minutes(store, exporter):
+    service = service_of(store, exporter, T0)
+    assert plan_times(service, T0, T0 + 1500) == [0, 60, 120, 240, 480, 780, 1080, 1380]
+
+
+def test_a_plan_holds_the_open_hour(store, exporter):
+    service = service_of(store, exporter, T0)
+    scrape(service, T0, T0 + 60)
+    service.run_due(T0 + 60)
+    [row] = usage(store)
+    assert row.allocated_seconds == 55
+    assert service.latest_plan().verdicts[0].coverage == pytest.approx(1, abs=0.01)
+
+
+def test_a_new_process_waits_as_long_for_its_plan_as_the_old_one(store, exporter):
+    service_of(store, exporter, T0).run_due(T0 + 1000)
+    again = service_of(store, exporter, T0 + 1100)
+    assert again.run_due(T0 + 1100) == []
+    assert again.run_due(T0 + 1300) == ["recommend"]
+
+
+def test_plans_that_take_long_are_rare(store, exporter):
+    service = service_of(store, exporter, T0)
+    service.run_due(T0)
+    service._judged_seconds = 60.0
+    assert plan_times(service, T0 + 60, T0 + 1140) == []
+    assert service.run_due(T0 + 1200) == ["recommend"]
+
+
+def test_a_plan_that_failed_is_tried_again_ever_more_slowly(store, exporter, monkeypatch):
+    service = service_of(store, exporter, T0)
+    service.run_due(T0 + 600)
+    with monkeypatch.context() as patched:
+        patched.setattr(service, "_assess", lambda *_: 1 / 0)
+        assert plan_times(service, T0 + 900, T0 + 1900) == [0, 60, 180, 420, 900]
+    assert service.latest_plan().made_at == T0 + 600
 
 
 def test_a_new_process_has_the_last_plan_at_once(store, exporter):
@@ -63,45 +111,52 @@ def test_a_new_process_has_the_last_plan_at_once(store, exporter):
     assert again.latest_plan().made_at == T0 + 10
 
 
-def test_a_report_is_made_once_a_week(store, exporter):
-    published = []
-    service = service_of(store, exporter, T0, publish=lambda plan, name: published.append(name))
+def reports(store):
+    return [(kept.period, kept.made_at, kept.window.end) for kept in store.reports("c1")]
+
+
+def test_a_report_is_made_once_a_week_and_kept(store, exporter):
+    service = service_of(store, exporter, T0)
     for now in range(T0, MONDAY + 7 * 86400 + 30000, 6 * 3600):
         service.run_due(now)
-    assert published == ["2027-01-18T07:00", "2027-01-25T07:00"]
+    assert [period for period, *_ in reports(store)] == ["2027-01-25T07:00", "2027-01-18T07:00"]
+    document, markdown = service.report("2027-01-18T07:00")
+    assert msgspec.json.decode(document)["plan"]["made_at"] == reports(store)[1][1]
+    assert markdown.startswith("# GPU Tailor report: c1")
+    assert service.report("2027-02-01T07:00") is None
 
 
 def test_a_report_missed_while_down_is_made_once_for_its_own_time(store, exporter):
-    published = []
     service_of(store, exporter, T0)
-
-    def publish(plan, name):
-        published.append((name, plan.window.end))
-
     late = MONDAY + 2 * 86400
-    for _ in range(2):
-        service_of(store, exporter, late, publish=publish).run_due(late)
-    assert published == [("2027-01-18T07:00", MONDAY)]
+    for now in (late, late + 86400):
+        service_of(store, exporter, now).run_due(now)
+    assert reports(store) == [("2027-01-18T07:00", late, MONDAY)]
 
 
-def test_a_report_that_could_not_be_sent_is_tried_again_later(store, exporter):
-    calls = []
+def test_a_report_is_of_whole_hours_whenever_it_is_made(store, exporter):
+    settings = ServiceSettings(cluster="c1", report_cron="30 7 * * 1")
+    service = service_of(store, exporter, T0, settings=settings)
+    service.run_due(MONDAY + 2000)
+    assert reports(store) == [("2027-01-18T07:30", MONDAY + 2000, MONDAY)]
 
-    def publish(plan, name):
-        calls.append(name)
-        if len(calls) == 1:
-            raise OSError("no route to the mail server")
 
+def test_a_report_that_could_not_be_kept_is_tried_again_later(store, exporter, monkeypatch):
     service_of(store, exporter, T0)
-    service = service_of(store, exporter, MONDAY, publish=publish)
-    assert service.run_due(MONDAY) == ["rollup", "recommend", "report"]
-    assert store.period("c1/report", "2027-01-18T07:00").reason == (
-        "OSError: no route to the mail server"
-    )
-    assert service.run_due(MONDAY + 30) == []
-    assert service.run_due(MONDAY + 60) == ["report"]
-    assert service.run_due(MONDAY + 600) == []
-    assert len(calls) == 2
+    service = service_of(store, exporter, MONDAY)
+    with monkeypatch.context() as patched:
+
+        def full(self, *_, **__):
+            raise StoreError("disk is full")
+
+        patched.setattr(Transaction, "put_report", full)
+        assert service.run_due(MONDAY) == ["rollup", "recommend", "report"]
+    assert store.period("c1/report", "2027-01-18T07:00").reason == "StoreError: disk is full"
+    assert reports(store) == []
+    assert "report" not in service.run_due(MONDAY + 30)
+    assert "report" in service.run_due(MONDAY + 60)
+    assert "report" not in service.run_due(MONDAY + 600)
+    assert len(reports(store)) == 1
     assert value(service, metrics.RUNS, job="report", outcome="failed") == 1
     assert value(service, metrics.RUNS, job="report", outcome="done") == 1
 
@@ -199,6 +254,66 @@ def test_checkpoints_can_be_rarer_than_scrapes(store, exporter):
     assert store.checkpoint("c1/rollup") != first
 
 
+def test_after_the_clock_was_set_back_far_it_goes_on_at_once(store, exporter):
+    service = service_of(store, exporter, T0)
+    scrape(service, T0, T0 + 600)
+    service.run_due(T0 + 600)
+    wrong = ExporterSource(exporter)
+    real = wrong.scrape
+
+    def scraped_at(clock):  # the exporter lives on while our clock jumps
+        def scrape(at):
+            result = real(clock)
+            pages = tuple(msgspec.structs.replace(page, at=float(at)) for page in result.pages)
+            return type(result)(pages)
+
+        return scrape
+
+    years = 10 * 365 * 86400
+    service._source = wrong
+    wrong.scrape = scraped_at(T0 + 630)
+    assert service.tick_scrape(T0 + years)
+    assert service.run_due(T0 + years)
+    for clock in range(T0 + 7200, T0 + 10801, 60):
+        wrong.scrape = scraped_at(clock)
+        assert service.tick_scrape(clock)
+    service.flush(T0 + 10800)
+    rows = {row.key.hour: row for row in usage(store)}
+    assert rows[T0 + 7200].allocated_seconds >= 3600 - 60
+    assert all(row.allocated_seconds <= 3600 for row in rows.values())
+    assert value(service, metrics.ROLLUP_PROBLEMS, problem="clock_set_back") == 1
+    assert "recommend" in service.run_due(T0 + 10800)
+
+
+def test_jobs_do_not_wait_until_a_clock_that_was_set_back_has_caught_up(store, exporter):
+    ran = threading.Event()
+    settings = ServiceSettings(cluster="c1", scrape_seconds=5)
+    service = service_of(store, exporter, T0, settings=settings)
+    service._begin = lambda: None
+    service.tick_scrape = lambda _now: ran.set()
+    service.start()
+    try:
+        job = service._scheduler.get_job("scrape")
+        job.modify(next_run_time=job.next_run_time + timedelta(hours=9))
+        service._clock = time.time
+        service.mind_clock()
+        assert ran.wait(10)
+    finally:
+        service.stop()
+
+
+def test_a_target_that_fails_is_logged_once_and_when_it_is_back(store, exporter, caplog):
+    source = ExporterSource(exporter)
+    service = service_of(store, exporter, T0, source=source)
+    with caplog.at_level("INFO"):
+        source.down.add(exporter.name)
+        scrape(service, T0, T0 + 300)
+        source.down.clear()
+        scrape(service, T0 + 330, T0 + 400)
+    told = [record.getMessage() for record in caplog.records if exporter.name in record.message]
+    assert told == [f"{exporter.name}: did not answer", f"{exporter.name}: answers again"]
+
+
 def test_every_declared_metric_is_exported_and_no_other(store, exporter):
     service = service_of(store, exporter, T0)
     scrape(service, T0, T0 + 600)
@@ -208,6 +323,23 @@ def test_every_declared_metric_is_exported_and_no_other(store, exporter):
     assert value(service, metrics.ROLLUP_ROWS) == 1
     assert value(service, metrics.LAST_SUCCESS, job="recommend") == T0 + 600
     assert value(service, metrics.PLAN_TIME) == T0 + 600
+
+
+def test_before_the_first_plan_its_figures_are_absent_and_failures_are_zero(store, exporter):
+    service = service_of(store, exporter, T0)
+    assert value(service, metrics.SAVING_GPU_HOURS) is None
+    assert value(service, metrics.PLAN_TIME) is None
+    assert value(service, metrics.RUNS, job="recommend", outcome="failed") == 0
+    service.run_due(T0 + 600)
+    assert value(service, metrics.SAVING_GPU_HOURS) == 0
+    again = service_of(store, exporter, T0)
+    assert value(again, metrics.PLAN_TIME) == T0 + 600
+
+
+def test_a_page_of_metrics_has_no_second_series_for_each_counter(store, exporter):
+    service = service_of(store, exporter, T0)
+    scrape(service, T0, T0 + 60)
+    assert b"_created" not in generate_latest(service.registry)
 
 
 def test_problems_of_the_rollup_are_counted_once():

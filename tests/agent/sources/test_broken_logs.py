@@ -1,6 +1,7 @@
 """Whatever is done to a log: a partial reading that says so, or an error that tells what to do."""
 
 import gzip
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gputailor_agent.sources.archive import read_archive
 from gputailor_agent.sources.logs import Log, LogError, read_log
 
 HEADER = (
@@ -238,3 +240,50 @@ def test_no_damage_to_a_good_log_brings_the_reader_down(
         data[place : place + len(patch)] = patch
     path.write_bytes(data)
     read_or_refuse(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# GPU Tailor. `make help` lists the targets.\nall:\n\techo hi\n",
+        "#!/bin/sh\n# gpu utilisation loop\nnvidia-smi\nls gpu\n",
+        "# gpu settings\nname = a\nindex = 0\n",
+        "# GPU\n\nText about GPUs, and 3 more.\n",
+        '{"timestamp": "2026-01-01T00:00:00Z", "gpu": 0}\n' * 5,
+        "a: 1\nb:\n  - 2\n",
+        "import os\nprint(os.name, 1)\n",
+        "timestamp,temperature,humidity\n2026-01-01 00:00:00,20,50\n2026-01-01 00:10:00,21,51\n",
+        "timestamp,cpu_percent,memory_used\n2026-01-01 00:00:00,20,50\n2026-01-01 00:10:00,21,51\n",
+        "timestamp,cpu,load,memory\n2026-01-01 00:00:00,1,20,50\n2026-01-01 00:10:00,2,21,51\n",
+        "time,name,amount\n2026-01-01 00:00:00,Bob,50\n2026-01-01 00:10:00,Eve,51\n",
+        "date,open,high,low,close\n2026-01-01,1,2,3,4\n2026-01-02,1,2,3,4\n",
+        "id,name,usage\n1,Bob,4\n2,Eve,5\n",
+        "epoch,step,loss,time\n1,1,0.5,12.3\n1,2,0.4,24.6\n",
+        "timestamp\n2026-01-01 00:00:00\n2026-01-01 00:00:01\n",
+        "2026-01-01 00:00:00,123 INFO main: started, ok\n" * 20,
+    ],
+)
+def test_what_is_no_log_of_a_gpu_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "file"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(LogError) as refused:
+        read_log(path)
+    assert str(path) in str(refused.value)
+    assert "expected" in str(refused.value)
+
+
+def test_a_log_whose_every_value_is_unknown_is_a_problem_of_the_archive(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "timestamp, name, utilization.gpu [%]\n"
+        + "".join(f"2026/01/01 00:00:0{n}.000, NVIDIA A100, [N/A]\n" for n in range(5))
+    )
+    archive = read_archive([path], "")
+    assert archive.logs == ()
+    assert "every value of its GPUs is unknown" in str(archive.problems[0])
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    assert "is a pipe" in str(read_archive([path], "").problems[0])

@@ -199,8 +199,8 @@ def test_running_seconds_end_when_the_file_was_last_written(tmp_path: Path) -> N
         ("memory.used [MiB]", "512 MiB", 512 * MIB),
         ("memory.used [MiB]", "512", 512 * MIB),
         ("vram_used_gb", "1.5", 1536 * MIB),
-        ("mem_used", "0.5 GiB", 512 * MIB),
-        ("memory_used_bytes", "536870912", 512 * MIB),
+        ("gpu_mem_used", "0.5 GiB", 512 * MIB),
+        ("gpu_memory_used_bytes", "536870912", 512 * MIB),
         ("memory.used", "25769803776", 24576 * MIB),
     ],
 )

@@ -296,20 +296,22 @@ def test_the_latest_plan_comes_back_with_the_days_findings(store):
     assert [found.rule for found in store.findings("c1", "2027-01-15")] == ["idle"]
 
 
-def test_a_period_remembers_how_often_it_was_tried(store):
-    for at, state in ((10.0, "failed"), (20.0, "failed"), (30.0, "done")):
-        with store.transaction() as tx:
-            tx.mark_period("report", "2027-W02", at=at, state=state, reason=state)
-        assert store.period_done("report", "2027-W02") is (state == "done")
-    period = store.period("report", "2027-W02")
-    assert (period.attempts, period.changed_at) == (3, 30.0)
-    assert store.period("report", "2027-W03") is None
-
-
 def test_the_migrations_make_exactly_the_tables_of_the_code(store):
     with store._engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
     assert newest() == SCHEMA
+
+
+def test_a_store_of_the_first_schema_is_migrated_with_what_it_has(tmp_path):
+    path = tmp_path / "g.db"
+    with Store.open(path) as store:
+        put(store, row())
+        with store._engine.begin() as connection:
+            connection.exec_driver_sql("DROP TABLE reports")
+            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
+    with Store.open(path) as store:
+        assert usage(store) == [row()]
+        assert store.reports("c1") == []
 
 
 def test_a_store_opens_again_with_what_it_had(tmp_path):

@@ -109,9 +109,15 @@ def test_without_gpus_nothing_is_expected(rig):
 
 def test_no_driver_is_a_clear_error(rig):
     rig.fault("nvmlInitWithFlags", error=pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
-    with pytest.raises(DeviceError, match=r"Driver Not Loaded.*libnvidia-ml\.so\.1") as error:
+    with pytest.raises(DeviceError, match=r"Driver Not Loaded.*What to do.*modprobe") as error:
         NvmlBackend().open()
     assert error.value.reason is Reason.DRIVER_ERROR
+
+
+def test_a_driver_that_was_upgraded_under_its_library_is_told_apart(rig):
+    rig.fault("nvmlInitWithFlags", error=pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+    with pytest.raises(DeviceError, match=r"different driver versions.*reload the modules"):
+        NvmlBackend().open()
 
 
 def test_no_permission_is_told_apart(rig):

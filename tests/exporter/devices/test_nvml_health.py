@@ -101,6 +101,11 @@ def test_throttle_reasons_have_names(rig):
     }
 
 
+def test_an_idle_gpu_is_not_throttled(rig):
+    rig.add(throttle=0x1)
+    assert rig.second(rig.device()).throttle_reasons == frozenset()
+
+
 def test_a_gpu_that_is_not_throttled_has_no_reason_and_that_is_known(rig):
     rig.add(throttle=0)
     assert rig.second(rig.device()).throttle_reasons == frozenset()

@@ -99,6 +99,14 @@ def test_a_driver_with_the_new_call_only_is_asked_by_it(rig):
     assert by_pid(reading)[7].kernel == pytest.approx(0.4)
 
 
+def test_a_process_whose_memory_is_not_told_leaves_a_reason(rig):
+    rig.add(processes=[FakeProcess(7, memory=None), FakeProcess(8)])
+    reading = rig.second(rig.device())
+    assert by_pid(reading)[7].memory_used_bytes is None
+    assert by_pid(reading)[8].memory_used_bytes == GIB
+    assert reading.unavailable["process_memory"] is Reason.NOT_SUPPORTED
+
+
 def test_process_utilisation_that_is_refused_leaves_memory_and_a_reason(rig):
     rig.add(util_gpu=40.0, processes=[FakeProcess(7, sm=40.0)])
     rig.fault("nvmlDeviceGetProcessUtilization", error=pynvml.NVML_ERROR_NO_PERMISSION)

@@ -4,6 +4,7 @@ The whole file passes through once, in pieces; what is kept of a row is some 10 
 and in the end one sample.
 """
 
+import re
 from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,10 +16,11 @@ from gputailor_agent.sources.logs.cells import CellReader
 from gputailor_agent.sources.logs.csv_lines import CsvLines, delimiter_of
 from gputailor_agent.sources.logs.foreign import complaint_in, encoding_of, refuse_foreign
 from gputailor_agent.sources.logs.monitor import MonitorLines, monitor_header, monitor_samples
-from gputailor_agent.sources.logs.names import Role
+from gputailor_agent.sources.logs.names import Role, about_gpus
 from gputailor_agent.sources.logs.reading import NoTime, Section
 from gputailor_agent.sources.logs.table import Table
 from gputailor_agent.sources.logs.values import COMMAND, Log, LogError, Skipped, Skips, with_text
+from gputailor_agent.sources.problems import shown
 
 _FIELDS: Final = (
     "kernel",
@@ -32,6 +34,10 @@ _FIELDS: Final = (
     "temperature_celsius",
     "model",
 )
+_GPU_NAME: Final = re.compile(
+    r"(GPU|MIG)-[0-9a-f]|NVIDIA|Tesla |Quadro |GeForce |RTX ", re.IGNORECASE
+)
+_SHOWN_HEADERS: Final = 100  # characters
 _JITTER: Final = 1.0  # seconds; rows of one poll may be out of order by less
 Progress = Callable[[int], None]
 
@@ -143,9 +149,12 @@ class _Reading:
             pieces = chunks(raw, self._progress)
             for batch in batches(pieces, self._encoding, any_line_end=True):
                 for number, line in enumerate(batch.lines, batch.first):
-                    if not line.isascii():
-                        replaced += any("\ud800" <= c <= "\udfff" or c == "\ufffd" for c in line)
-                    taker.take(number, line)
+                    if line.isascii():
+                        taker.take(number, line)
+                        continue
+                    text = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+                    replaced += "\ufffd" in text
+                    taker.take(number, text)
                 if batch.cut:
                     self._last = batch.lines[-1]
                 if batch.damage:
@@ -157,8 +166,17 @@ class _Reading:
             self._notes.append(f"{replaced} lines hold bytes that are no {self._encoding} text.")
 
     def _check_columns(self, csv: CsvLines) -> None:
-        """Refuse logs of processes, whose columns would be taken for a device's."""
+        """Refuse logs of processes, whose columns would be taken for a device's, and of others."""
+        named = any(_GPU_NAME.match(text) for text in csv.cells.texts)
         for table in csv.sections:
+            if table.headers and not named and not about_gpus(table.headers):
+                shown = ", ".join(header.text for header in table.headers)
+                raise LogError(
+                    self._path,
+                    f"nothing says that this is about a GPU (columns: {shown[:_SHOWN_HEADERS]})",
+                    line=1,
+                    expected="columns named as by --query-gpu, or with gpu in their names",
+                )
             if table.headers and any(header.role is Role.PID for header in table.headers):
                 raise LogError(
                     self._path,
@@ -228,6 +246,13 @@ class _Reading:
                 expected="rows that fit their header, with a time and numbers with a decimal point",
             )
         knows = tuple(name for name in _FIELDS if any(_known(s, name) for s in samples))
+        if not headers and not set(knows) - {"model"}:
+            raise LogError(
+                self._path,
+                complaint_in(self._head) or "no row holds a value of a GPU",
+                line=1,
+                expected="columns such as utilization.gpu, memory.used and power.draw",
+            )
         if "kernel" not in knows:
             self._notes.append(
                 "No utilisation is known: whether the devices worked or were idle cannot be said. "
@@ -236,7 +261,7 @@ class _Reading:
         if skips.count:
             self._notes.append(f"{skips.count} of {present} rows were skipped.")
         return Log(
-            path=str(self._path),
+            path=shown(self._path),
             kind=kind,
             samples=samples,
             rows_present=present,

@@ -31,12 +31,28 @@ _ROLES: Final = {
 }
 
 
+#: Columns of dmon and pmon of any driver, as far as they are known to us.
+_OTHERS: Final = (
+    "mtemp mclk pclk jpg ofa ccpm bar1 pviol tviol sbecc dbecc pci rxpci txpci pid type command"
+)
+_COLUMNS: Final = frozenset((*_ROLES, *_OTHERS.split()))
+
+
 def monitor_header(line: str) -> tuple[str, ...] | None:
-    """Column names of a header of dmon or pmon, lower case; None for any other line."""
+    """Column names of a header of dmon or pmon, lower case; None for any other line.
+
+    ``# gpu`` begins many a comment of other files: the words behind must be columns, most of them
+    known ones, and before it only date and time may stand.
+    """
     if not line.startswith("#"):
         return None
     words = tuple(line.lstrip("# ").lower().replace(",", " ").split())
-    return words if "gpu" in words[:3] and len(words) > 1 else None
+    if "gpu" not in words[:3]:
+        return None
+    place = words.index("gpu")
+    columns = words[place + 1 :]
+    known = sum(word in _COLUMNS for word in columns)
+    return words if {*words[:place]} <= {"date", "time"} and known * 2 > len(columns) else None
 
 
 class MonitorLines:

@@ -183,3 +183,26 @@ def header_row(cells: list[str]) -> tuple[Header, ...] | None:
 def _looks_like_value(text: str) -> bool:
     stripped = text.strip().strip('"')
     return stripped[:1].isdigit() or stripped.startswith(("[N/A", "-", "00000000:"))
+
+
+_GPU_WORD: Final = re.compile(r"gpu|vram|cuda|nvidia|(^|[^a-z])(sm|fb)([^a-z]|$)")
+_HOST_WORD: Final = re.compile(r"(^|[^a-z])(cpu|host|disk|swap|rss)([^a-z]|$)")
+_VALUES: Final = frozenset(
+    (Role.MEMCOPY, Role.MEMORY_USED, Role.MEMORY_TOTAL, Role.POWER, Role.TEMPERATURE)
+)
+
+
+def about_gpus(headers: tuple[Header, ...]) -> bool:
+    """Whether these can only be the headers of a GPU's log.
+
+    Times, temperatures and memory are logged of many things. It takes a name of nvidia-smi's own,
+    a word that says GPU, or a utilisation beside another value where nothing speaks of the host.
+    """
+    texts = [header.text.lower() for header in headers]
+    if any(_GPU_WORD.search(text) for text in texts):
+        return True
+    roles = {header.role for header in headers}
+    if any(header.exact and "." in header.text for header in headers):
+        return True
+    host = any(_HOST_WORD.search(text) for text in texts)
+    return Role.KERNEL in roles and bool(roles & _VALUES) and not host

@@ -1,0 +1,324 @@
+"""History out of a Prometheus into rows: hour by hour, once, and kept in a store.
+
+A store remembers which hours it has of which server; only the others are asked for. Each hour is
+written in one transaction with that memory, so a run that is stopped goes on where it was. An hour
+that still runs is given out, never kept. Where our exporter and another one tell of the same
+device, ours counts.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+import msgspec
+
+from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageKey, UsageRow
+from gputailor_agent.rollup.counters import CounterRollup, merge_device
+from gputailor_agent.rollup.means import MeansRollup
+from gputailor_agent.rollup.state import StateError, decode_state, encode_state
+from gputailor_agent.sources.prometheus import HourReading, PrometheusError, PrometheusSource
+from gputailor_agent.store import Store
+
+#: Called with hours done and hours there are to do.
+Progress = Callable[[int, int], None]
+
+#: An hour is kept when so much time has passed since: scrapes and remote writes may be late.
+SETTLE_SECONDS: Final = 120.0
+
+
+class RolledHour(msgspec.Struct, frozen=True, kw_only=True):
+    """An hour's rows as absolute figures; a few may be of earlier hours and replace those."""
+
+    hour: int
+    end: int
+    whole: bool
+    rows: tuple[UsageRow, ...]
+    devices: tuple[Device, ...]
+
+
+class History(NamedTuple):
+    """What a window's hours came to; ``problems`` are sentences."""
+
+    rows: list[UsageRow]
+    devices: list[Device]
+    problems: list[str]
+
+
+class _Done(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store has of a server: spans of whole hours, and the counters at ``at``."""
+
+    spans: tuple[tuple[int, int], ...] = ()
+    at: int | None = None
+    counters: bytes = b""
+
+
+class HourRollup:
+    """Makes rows of hours that come in order of time; ``at`` is the end of the last one."""
+
+    def __init__(self, cluster: str, counters: CounterRollup | None = None) -> None:
+        self.counters = counters or CounterRollup(cluster)
+        self.means = MeansRollup(cluster)
+        self.problems: Counter[str] = Counter()
+
+    def add(self, reading: HourReading) -> RolledHour:
+        """Roll one hour up."""
+        for page in reading.pages:
+            self.counters.add(page)
+        ours = self.counters.take_rows()
+        devices = {device.gpu_uuid: device for device in self.counters.devices()}
+        covered = _covered(reading)
+        others: list[UsageRow] = []
+        for gauges in reading.gauges:
+            rows, seen = self.means.add(gauges)
+            free = {d.gpu_uuid: d for d in seen if not {d.gpu_uuid, d.parent_uuid} & covered}
+            others += [row for row in rows if row.key.gpu_uuid in free]
+            for uuid, device in free.items():
+                known, at = devices.get(uuid), device.last_seen
+                devices[uuid] = merge_device(known, device, self.counters.cluster, at)
+        self.problems.update(reading.problems)
+        return RolledHour(
+            hour=reading.hour,
+            end=reading.end,
+            whole=reading.whole,
+            rows=(*ours, *others),
+            devices=tuple(devices.values()),
+        )
+
+    def told(self) -> list[str]:
+        """Return what went wrong, as sentences."""
+        counted = self.counters.problems + self.means.problems
+        lines = [f"{what.replace('_', ' ')} ({count}x)" for what, count in counted.most_common()]
+        return [*self.problems, *lines]
+
+
+def _covered(reading: HourReading) -> set[str]:
+    """Devices our exporter told of in the hour itself, and the cards of its MIG instances."""
+    return {
+        uuid
+        for page in reading.pages
+        if page.at > reading.hour
+        for device in page.devices
+        for uuid in (device.gpu_uuid, device.parent_uuid)
+        if uuid
+    }
+
+
+def read_window(
+    source: PrometheusSource,
+    start: float,
+    end: float,
+    store: Store | None = None,
+    progress: Progress | None = None,
+) -> History:
+    """Return what a server says of [start, end), asking only for hours that the store lacks.
+
+    ``start`` is taken down to a whole hour. ``end``: now, or earlier. Where the server fails after
+    some hours, or the budget is used up, ``problems`` say how far it came; call again to go on.
+    Raises ``PrometheusError`` where the server cannot be asked at all or has no metrics of GPUs.
+    """
+    first = int(start // HOUR_SECONDS) * HOUR_SECONDS
+    if not source.dialects(first, end):
+        raise PrometheusError(
+            f"{source.address} has no GPU metrics of this time: neither the GPU Tailor exporter's "
+            "(gputailor_…) nor dcgm-exporter's (DCGM_FI_…); is it the right server, are the "
+            "exporters scraped, do extra labels leave them out?"
+        )
+    if store is None:
+        return _Filling(source, None, progress).without_store(first, end)
+    return _Filling(source, store, progress).with_store(first, end)
+
+
+def fill_store(
+    source: PrometheusSource,
+    start: float,
+    end: float,
+    store: Store,
+    progress: Progress | None = None,
+) -> list[str]:
+    """Put every whole hour of [start, end) that the store lacks into it; returns what went wrong.
+
+    Costs nothing for hours that are there: to be called hourly. Raises ``PrometheusError`` where
+    not one hour could be read.
+    """
+    first = int(start // HOUR_SECONDS) * HOUR_SECONDS
+    return _Filling(source, store, progress).fill(first, _settled(end))
+
+
+def _settled(end: float) -> int:
+    return int((end - SETTLE_SECONDS) // HOUR_SECONDS) * HOUR_SECONDS
+
+
+class _Filling:
+    """One go over a window."""
+
+    def __init__(
+        self, source: PrometheusSource, store: Store | None, progress: Progress | None
+    ) -> None:
+        self._source = source
+        self._store = store
+        self._progress = progress
+        self._hours = 0
+        self._total = 0
+        self._problems: list[str] = []
+
+    def without_store(self, first: int, end: float) -> History:
+        """Read every hour and keep all in memory."""
+        self._total = _count(first, end)
+        rows: dict[UsageKey, UsageRow] = {}
+        rollup = HourRollup(self._source.cluster)
+        devices = self._read(rollup, first, end, None, rows)
+        return History(list(rows.values()), devices, [*self._problems, *rollup.told()])
+
+    def with_store(self, first: int, end: float) -> History:
+        """Fill the store; read what is not settled beside it."""
+        store = self._need_store()
+        settled = max(first, _settled(end))
+        self._total = _count(settled, end)
+        self.fill(first, settled)
+        cluster = self._source.cluster
+        rows = {row.key: row for row in store.usage(cluster, first, settled)}
+        done = self._done(store)
+        counters, known = self._restored(done, settled)
+        rollup = HourRollup(cluster, counters)
+        devices = {device.gpu_uuid: device for device in store.devices(cluster)}
+        for device in self._read(rollup, settled, end, known, rows):
+            devices[device.gpu_uuid] = device
+        return History(list(rows.values()), list(devices.values()), self._problems)
+
+    def fill(self, first: int, last: int) -> list[str]:
+        """Read and keep the hours that the store lacks."""
+        store = self._need_store()
+        gaps = _gaps(self._done(store).spans, first, last)
+        self._total += sum(_count(*gap) for gap in gaps)
+        for begin, end in gaps:
+            if not self._fill_gap(store, begin, end):
+                break
+        return self._problems
+
+    def _fill_gap(self, store: Store, begin: int, end: int) -> bool:
+        counters, known = self._restored(self._done(store), begin)
+        rollup = HourRollup(self._source.cluster, counters)
+        at = begin
+        try:
+            for reading in self._source.hours(begin, end, known=known):
+                rolled = rollup.add(reading)
+                self._keep(store, rolled, rollup)
+                at = rolled.end
+                self._tick()
+        except PrometheusError as error:
+            if not self._hours:
+                raise
+            self._problems.append(_stopped(at, str(error)))
+            return False
+        finally:
+            self._problems += rollup.told()
+        if at < end:
+            self._problems.append(_stopped(at, "the budget of samples is used up"))
+        return at >= end
+
+    def _keep(self, store: Store, rolled: RolledHour, rollup: HourRollup) -> None:
+        done = self._done(store)
+        if done.at is None or rolled.end > done.at:
+            done = msgspec.structs.replace(
+                done, at=rolled.end, counters=encode_state(rollup.counters.state())
+            )
+        spans = _joined((*done.spans, (rolled.hour, rolled.end)))
+        done = msgspec.structs.replace(done, spans=spans)
+        with store.transaction() as tx:
+            tx.put_usage(rolled.rows)
+            tx.put_devices(rolled.devices)
+            tx.put_checkpoint(self._name(), msgspec.msgpack.encode(done))
+
+    def _read(
+        self,
+        rollup: HourRollup,
+        begin: int,
+        end: float,
+        known: set[str] | None,
+        rows: dict[UsageKey, UsageRow],
+    ) -> list[Device]:
+        """Read hours into ``rows`` without keeping them; returns the devices."""
+        devices: tuple[Device, ...] = ()
+        at = float(begin)
+        try:
+            for reading in self._source.hours(begin, end, known=known):
+                rolled = rollup.add(reading)
+                rows.update((row.key, row) for row in rolled.rows)
+                devices, at = rolled.devices, float(rolled.end)
+                self._tick()
+        except PrometheusError as error:
+            if not self._hours:
+                raise
+            self._problems.append(_stopped(at, str(error)))
+        else:
+            if at < int(end):
+                self._problems.append(_stopped(at, "the budget of samples is used up"))
+        return list(devices)
+
+    def _need_store(self) -> Store:
+        if self._store is None:
+            raise ValueError("a store is needed")
+        return self._store
+
+    def _tick(self) -> None:
+        self._hours += 1
+        if self._progress is not None:
+            self._progress(self._hours, max(self._hours, self._total))
+
+    def _name(self) -> str:
+        told = "\n".join(
+            [self._source.address, *(f"{k}={v}" for k, v in sorted(self._source.labels.items()))]
+        )
+        digest = hashlib.sha256(told.encode()).hexdigest()[:16]
+        return f"{self._source.cluster}/prometheus/{digest}"
+
+    def _done(self, store: Store) -> _Done:
+        body = store.checkpoint(self._name())
+        if body is None:
+            return _Done()
+        try:
+            return msgspec.msgpack.decode(body, type=_Done)
+        except msgspec.MsgspecError:
+            return _Done()  # of another version: everything is read again, which changes nothing
+
+    def _restored(self, done: _Done, at: int) -> tuple[CounterRollup | None, set[str] | None]:
+        """Counters as of ``at`` and the nodes they know; None: to be read from the server."""
+        if done.at != at or not done.counters:
+            return None, None
+        try:
+            state = decode_state(done.counters)
+            return CounterRollup(self._source.cluster, state=state), set(state.exporters)
+        except StateError:
+            return None, None
+
+
+def _count(begin: int, end: float) -> int:
+    return max(0, -int(-(end - begin) // HOUR_SECONDS))
+
+
+def _gaps(spans: Iterable[tuple[int, int]], first: int, last: int) -> list[tuple[int, int]]:
+    """Parts of [first, last) that no span covers, in order."""
+    found = []
+    for begin, end in (*sorted(spans), (last, last)):
+        if first < min(begin, last):
+            found.append((first, min(begin, last)))
+        first = max(first, end)
+    return found
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The spans in order, with those that touch made one."""
+    whole: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if whole and begin <= whole[-1][1]:
+            whole[-1] = (whole[-1][0], max(end, whole[-1][1]))
+        else:
+            whole.append((begin, end))
+    return tuple(whole)
+
+
+def _stopped(at: float, why: str) -> str:
+    moment = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"history was read up to {moment} and then stopped: {why}; run again to go on"

@@ -1,0 +1,27 @@
+"""The source ``prometheus``: history that a Prometheus-compatible server keeps.
+
+``PrometheusSource.hours`` reads it hour by hour; ``rollup.history`` makes rows of it.
+"""
+
+from gputailor_agent.sources.prometheus.client import Access, Budget, Cost, PrometheusError
+from gputailor_agent.sources.prometheus.readings import (
+    STEP_SECONDS,
+    GaugeCount,
+    GaugeHour,
+    GaugeSeries,
+    HourReading,
+)
+from gputailor_agent.sources.prometheus.source import PrometheusSource
+
+__all__ = [
+    "STEP_SECONDS",
+    "Access",
+    "Budget",
+    "Cost",
+    "GaugeCount",
+    "GaugeHour",
+    "GaugeSeries",
+    "HourReading",
+    "PrometheusError",
+    "PrometheusSource",
+]

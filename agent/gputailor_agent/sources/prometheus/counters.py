@@ -1,0 +1,318 @@
+"""Pages of our exporter out of a server's memory: one at each hour's end, more where they are due.
+
+An hour costs one sample per series, read at its end. Three things need a look inside the hour, and
+only for whom they happened: a container that ended (its last counters), an exporter whose process
+began anew (the last counters before), and a node that was never seen (its first ones: what it had
+counted before anybody looked is not credited). They are found without touching samples: by the list
+of series that lived in the hour. Values at an hour's end are up to one scrape old; since every
+boundary is read the same way, a sum over hours is right to one scrape at each of its two ends.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from gputailor_agent.dialects import Field, Holder, Place
+from gputailor_agent.dialects.gputailor_series import (
+    ALLOCATED_SECONDS,
+    ALLOCATED_SHARE,
+    CONTAINER,
+    DEVICE,
+    DEVICE_INFO,
+    PROCESS_START,
+)
+from gputailor_agent.model.usage import Page
+from gputailor_agent.sources.assembly import assemble
+from gputailor_agent.sources.prometheus.client import PrometheusClient
+from gputailor_agent.sources.prometheus.history import SLOT_SECONDS, Life, life_of
+from gputailor_agent.sources.prometheus.placing import Placed, Placer, Reading, Target, settled
+from gputailor_agent.sources.prometheus.promql import chunks, equal, one_of, selector
+
+#: Older than this at an hour's end, a series has ended. Exporters publish an ended container for
+#: two scrapes and 60 s; a Prometheus that is not told of an end keeps a value for 300 s.
+LOOK_BACK_SECONDS: Final = 150.0
+
+_AT_ONCE: Final = 20_000  # series in one answer: some 6 MB
+_CLOCK_SKEW_SECONDS: Final = 60.0  # between the exporter's clock and the server's
+
+
+class _Listed(NamedTuple):
+    """A container's series that may have lived in an hour, and a matcher that finds its pod."""
+
+    target: Target
+    node: str
+    holder: Holder
+    pod_label: str
+
+
+Moment = tuple[Target, float]
+Ending = tuple[Life, list[tuple[Place, float]]]
+
+
+class CounterReader:
+    """Reads one cluster's pages, hour by hour."""
+
+    def __init__(
+        self,
+        client: PrometheusClient,
+        cluster: str,
+        matchers: tuple[str, ...] = (),
+        look_back_seconds: float = LOOK_BACK_SECONDS,
+    ) -> None:
+        self.placer = Placer(cluster)
+        self._client = client
+        self._matchers = matchers
+        self._look_back = look_back_seconds
+        self._series: int | None = None  # of one reading, as last seen
+
+    def boundary(self, at: float) -> list[Page]:
+        """A page of each node as of one time."""
+        return _pages({float(at): self._whole(at)}, ())
+
+    def hour(self, begin: float, end: float, known: Collection[str]) -> list[Page]:
+        """Pages of (begin, end] in order of time; ``known``: nodes of which there was a page."""
+        now = self._whole(end)
+        lives = self._lives(self._suspects(now, begin, end, known), begin, end)
+        moments = _moments(lives, now, known)
+        readings = {float(end): now}
+        for (_, at), found in zip(moments, self._client.each(self._of, moments), strict=True):
+            readings.setdefault(at, Reading()).join(found)
+        ages = self._ages(begin) if moments else {}
+        present = now.holders()
+        ended = [
+            life
+            for life in lives
+            if (life.target, life.holder) not in present and (life.target, life.last) not in moments
+        ]
+        endings = self._endings(ended, end)
+        self._add_shares(now, endings, (begin, end))
+        pages = _pages(readings, endings)
+        return [_dated(page, ages.get(page.exporter, 0.0), begin, end) for page in pages]
+
+    def _select(self, names: tuple[str, ...], *matchers: str) -> str:
+        return selector(names, *self._matchers, *matchers)
+
+    def _portions(self) -> list[tuple[str, ...]]:
+        """Names to ask for together: all in a small cluster, else each, to bound an answer."""
+        if self._series is not None and self._series <= _AT_ONCE:
+            return [(*CONTAINER, *DEVICE)]
+        return [*((name,) for name in CONTAINER), DEVICE]
+
+    def _whole(self, at: float) -> Reading:
+        """Everything alive at one time; not what ended, though the server still shows it."""
+        plain = [self._select(names) for names in self._portions()]
+        aged = [f"timestamp({self._select((name,))})" for name in (ALLOCATED_SECONDS, DEVICE_INFO)]
+        *values, holders, devices = self._client.each(
+            lambda expression: self._client.query(expression, at), [*plain, *aged]
+        )
+        alive: set[object] = set()
+        for name, vector in ((ALLOCATED_SECONDS, holders), (DEVICE_INFO, devices)):
+            for sample in vector.result:
+                placed = self.placer.find(sample.metric, name)
+                if placed is not None and float(sample.value[1]) >= at - self._look_back:
+                    alive.add((placed.target, placed.place.holder))
+        self._series = sum(len(vector.result) for vector in values)
+        reading = Reading()
+        for vector in values:
+            for sample in vector.result:
+                placed = self.placer.find(sample.metric)
+                if placed is not None and (placed.target, placed.place.holder) in alive:
+                    reading.put(placed, float(sample.value[1]))
+        self._note_starts(reading, at)
+        return reading
+
+    def _ages(self, at: float) -> dict[str, float]:
+        """How old each node's values were at an hour's begin (seconds)."""
+        expression = f"timestamp({self._select((DEVICE_INFO,))})"
+        ages: dict[str, float] = {}
+        for sample in self._client.query(expression, at).result:
+            placed = self.placer.find(sample.metric, DEVICE_INFO)
+            age = at - float(sample.value[1])
+            if placed is not None and age <= self._look_back:
+                node = placed.node or placed.target.instance
+                ages[node] = min(age, ages.get(node, age))
+        return ages
+
+    def _note_starts(self, reading: Reading, at: float) -> None:
+        """Add when each target's process began; other jobs' processes are none of ours."""
+        if not reading.values:
+            return
+        jobs = one_of("job", {target.job for target in reading.values})
+        for sample in self._client.query(self._select((PROCESS_START,), jobs), at).result:
+            placed = self.placer.find(sample.metric)
+            if placed is not None and placed.target in reading.values:
+                reading.put(placed, float(sample.value[1]))
+
+    def _of(self, moment: Moment) -> Reading:
+        """One target's page at the time of one of its scrapes."""
+        target, at = moment
+        own = equal(target._asdict())
+        reading = Reading()
+        expression = self._select((*CONTAINER, *DEVICE, PROCESS_START), *own)
+        for sample in self._client.query(expression, at).result:
+            placed = self.placer.find(sample.metric)
+            if placed is not None:
+                reading.put(placed, float(sample.value[1]))
+        return reading
+
+    def _suspects(
+        self, now: Reading, begin: float, end: float, known: Collection[str]
+    ) -> list[_Listed]:
+        """Containers of the hour that the page at its end does not tell all about."""
+        present = now.holders()
+        restarted = {
+            target
+            for target in now.values
+            if (now.started(target) or 0.0) > begin - _CLOCK_SKEW_SECONDS
+        }
+        return [
+            one
+            for one in self._listed(begin, end)
+            if (one.target, one.holder) not in present
+            or one.target in restarted
+            or one.node not in known
+        ]
+
+    def _listed(self, begin: float, end: float) -> list[_Listed]:
+        found: list[_Listed] = []
+        for labels in self._client.series(self._select((ALLOCATED_SECONDS,)), begin, end):
+            placed = self.placer.place(labels)
+            if placed is None or placed.place.holder is None:
+                continue
+            label = "exported_pod" if "exported_pod" in labels else "pod"
+            node = placed.node or placed.target.instance
+            found.append(_Listed(placed.target, node, placed.place.holder, label))
+        return found
+
+    def _lives(self, suspects: list[_Listed], begin: float, end: float) -> list[Life]:
+        wanted = {(one.target, one.holder): one.node for one in suspects}
+        span = f"[{round(end - begin)}s]"
+        expressions = [
+            self._select((ALLOCATED_SECONDS,), pods) + span for pods in _pod_matchers(suspects)
+        ]
+        lives: list[Life] = []
+        for matrix in self._client.each(lambda e: self._client.query_raw(e, end), expressions):
+            for series in matrix.result:
+                placed = self.placer.find(series.metric)
+                if placed is None or (holder := placed.place.holder) is None:
+                    continue
+                node = wanted.get((placed.target, holder))
+                if node is not None:
+                    samples = [(at, float(value)) for at, value in series.values]
+                    life = life_of(placed.target, node, holder, samples, begin)
+                    if life is not None:
+                        lives.append(life)
+        return lives
+
+    def _endings(self, ended: list[Life], end: float) -> list[Ending]:
+        """Last counters of containers that ended, read in slots of their last samples."""
+        slots: dict[float, list[Life]] = {}
+        for life in ended:
+            slots.setdefault(min(end, life.slot), []).append(life)
+        found: list[Ending] = []
+        for at, lives in sorted(slots.items()):
+            found.extend(self._slot(at, lives))
+        return found
+
+    def _add_shares(
+        self, now: Reading, endings: Iterable[Ending], span: tuple[float, float]
+    ) -> None:
+        """Give containers that ended the share they held: its gauge vanishes with the pod."""
+        told = now.shares()
+        lacking: dict[tuple[Target, Holder], list[tuple[Place, float]]] = {
+            (target, holder): now.values[target]
+            for target, holder in now.holders()
+            if (target, holder) not in told
+        }
+        lacking |= {(life.target, life.holder): values for life, values in endings}
+        if not lacking:
+            return
+        begin, end = span
+        pods = sorted({holder.pod for _, holder in lacking})
+        for placed, value in self._last_of((ALLOCATED_SHARE,), pods, end, end - begin):
+            if placed.place.holder is not None:
+                values = lacking.get((placed.target, placed.place.holder))
+                if values is not None:
+                    values.append((placed.place, value))
+
+    def _last_of(
+        self, names: tuple[str, ...], pods: list[str], at: float, seconds: float
+    ) -> Iterator[tuple[Placed, float]]:
+        """Last values of pods' series in so many seconds.
+
+        Read as ranges: some servers take the names off what ``last_over_time`` returns.
+        """
+        expressions = [
+            f"{self._select(names, one_of(label, part))}[{seconds:.0f}s]"
+            for part in chunks(pods)
+            for label in ("pod", "exported_pod")
+        ]
+        for matrix in self._client.each(lambda e: self._client.query_raw(e, at), expressions):
+            for series in matrix.result:
+                placed = self.placer.find(series.metric)
+                if placed is not None and series.values:
+                    yield placed, float(series.values[-1][1])
+
+    def _slot(self, at: float, lives: list[Life]) -> Iterable[Ending]:
+        values: dict[tuple[Target, Holder], Ending] = {
+            (life.target, life.holder): (life, []) for life in lives
+        }
+        pods = sorted({life.holder.pod for life in lives})
+        for placed, value in self._last_of(CONTAINER, pods, at, SLOT_SECONDS):
+            if placed.place.holder is None or placed.place.field is Field.ALLOCATED:
+                continue
+            ending = values.get((placed.target, placed.place.holder))
+            if ending is not None:
+                ending[1].append((placed.place, value))
+        return values.values()
+
+
+def _pod_matchers(suspects: Iterable[_Listed]) -> list[str]:
+    by_label: dict[str, set[str]] = {}
+    for one in suspects:
+        by_label.setdefault(one.pod_label, set()).add(one.holder.pod)
+    return [
+        one_of(label, part) for label, pods in by_label.items() for part in chunks(sorted(pods))
+    ]
+
+
+def _moments(lives: list[Life], now: Reading, known: Collection[str]) -> list[Moment]:
+    """Times inside the hour at which a target's whole page is due."""
+    moments = {(life.target, at) for life in lives for at in life.resets}
+    by_target: dict[Target, list[Life]] = {}
+    for life in lives:
+        by_target.setdefault(life.target, []).append(life)
+    for target, own in by_target.items():
+        if target not in now.values:
+            moments.add((target, max(life.last for life in own)))
+        if own[0].node not in known:
+            moments.add((target, min(life.first for life in own)))
+    return sorted(moments)
+
+
+def _dated(page: Page, age: float, begin: float, end: float) -> Page:
+    """A page from inside the hour, dated as the hour's ends are.
+
+    Those are dated later than their values, by ``age``; without the same here, counters would seem
+    to run faster than time. The shift fades towards the end, so that the order of pages stays.
+    """
+    if not begin < page.at < end or not age:
+        return page
+    shift = age * (end - page.at) / (end - begin)
+    return msgspec.structs.replace(page, at=page.at + shift)
+
+
+def _pages(readings: dict[float, Reading], endings: Iterable[Ending]) -> list[Page]:
+    """A page per node and time; an ended container is on its node's first page after its end."""
+    placed: dict[tuple[float, str], list[tuple[Place, float]]] = {}
+    for at, reading in readings.items():
+        for node, targets in reading.of_nodes().items():
+            placed[at, node] = list(settled(reading, targets))
+    for life, values in endings:
+        after = [at for at, node in placed if node == life.node and at >= life.last]
+        if after:
+            page = placed[min(after), life.node]
+            if all(place.holder != life.holder for place, _ in page):
+                page.extend(values)
+    return [assemble(values, at=at, exporter=node) for (at, node), values in sorted(placed.items())]

@@ -1,0 +1,233 @@
+"""Gauges of exporters that count nothing: means of five minutes, made by the server.
+
+Each raw sample is touched once per metric (once more in the one metric per group that is counted,
+for coverage), and none comes over the wire. Steps are half-open, so that none is counted twice.
+"""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import msgspec
+
+from gputailor_agent.dialects.gauges import Gauge, GaugeDialect, Measure, Subject
+from gputailor_agent.sources.prometheus.answers import Matrix, Series, labels_of
+from gputailor_agent.sources.prometheus.client import PrometheusClient
+from gputailor_agent.sources.prometheus.placing import Target, target_of
+from gputailor_agent.sources.prometheus.promql import equal, one_of, selector
+from gputailor_agent.sources.prometheus.readings import (
+    STEP_SECONDS,
+    GaugeCount,
+    GaugeHour,
+    GaugeSeries,
+)
+
+_SPAN: Final = f"[{STEP_SECONDS - 1}s999ms]"  # (t - 300 s, t] on servers of either reading
+_LEARN_SECONDS: Final = 900  # of one series, raw, to see how far apart its samples are
+_MEMORY: Final = (Measure.MEMORY_USED, Measure.MEMORY_FREE, Measure.MEMORY_RESERVED)
+_REMEMBERED: Final = 100_000
+
+
+class Present(NamedTuple):
+    """A gauge under the name that this server has it by."""
+
+    name: str
+    gauge: Gauge
+
+
+class _Known(NamedTuple):
+    subject: Subject | None
+    target: Target
+    labels: dict[str, str]
+
+
+def present_gauges(dialect: GaugeDialect, names: Iterable[str]) -> tuple[Present, ...]:
+    """Return the dialect's gauges that are on the server, each by one name."""
+    there = set(names)
+    found = []
+    for gauge in dialect.gauges:
+        name = next((name for name in gauge.names if name in there), None)
+        if name is not None:
+            found.append(Present(name, gauge))
+    return tuple(found)
+
+
+class GaugeReader:
+    """Reads one dialect of gauges, hour by hour."""
+
+    def __init__(
+        self,
+        client: PrometheusClient,
+        dialect: GaugeDialect,
+        cluster: str,
+        matchers: tuple[str, ...] = (),
+    ) -> None:
+        self.dialect = dialect
+        self._client = client
+        self._cluster = cluster
+        self._matchers = matchers
+        self._known: dict[bytes, _Known] = {}
+        self._intervals: dict[str, float] = {}  # by job, as last learned
+
+    def hour(self, begin: int, end: int, gauges: Sequence[Present]) -> GaugeHour | None:
+        """What there is of (begin, end], in whole steps; None where there is nothing."""
+        end = begin + (end - begin) // STEP_SECONDS * STEP_SECONDS
+        read = [one for one in gauges if one.gauge.measure not in _MEMORY[1:]]
+        counted = _references(gauges)
+        if not read or not counted or end <= begin:
+            return None
+        times = (begin + STEP_SECONDS, end)
+        matrices = self._client.each(
+            lambda ask: self._client.query_range(ask, *times, STEP_SECONDS),
+            [self._over_time(one) for one in read]
+            + [f"count_over_time({self._select(one)}{_SPAN})" for one in counted],
+        )
+        own = self._own_pods(matrices, begin, end)
+        series = [
+            one
+            for present, matrix in zip(read, matrices, strict=False)
+            for one in self._series(present.gauge, matrix, (begin, end), own)
+        ]
+        counts = [
+            one
+            for present, matrix in zip(counted, matrices[len(read) :], strict=True)
+            for one in self._counts(present, matrix, (begin, end), own)
+        ]
+        return GaugeHour(
+            dialect=self.dialect.name,
+            begin=begin,
+            end=end,
+            series=tuple(series),
+            counts=tuple(counts),
+            memory_totals=self._memory_totals(gauges, end),
+        )
+
+    def _select(self, present: Present, *matchers: str) -> str:
+        return selector((present.name,), *self._matchers, *matchers)
+
+    def _over_time(self, present: Present) -> str:
+        way = "max" if present.gauge.measure is Measure.MEMORY_USED else "avg"
+        return f"{way}_over_time({self._select(present)}{_SPAN})"
+
+    def _look(self, metric: msgspec.Raw) -> _Known:
+        key = bytes(metric)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            labels = labels_of(metric)
+            subject = self.dialect.identify(labels, self._cluster)
+            known = self._known[key] = _Known(subject, target_of(labels), labels)
+        return known
+
+    def _own_pods(self, matrices: Iterable[Matrix], begin: int, end: int) -> set[tuple[str, str]]:
+        """Namespace and pod of the exporters themselves.
+
+        Prometheus puts them onto the series of a device that nobody holds.
+        """
+        jobs = {
+            self._look(series.metric).target.job for matrix in matrices for series in matrix.result
+        }
+        if not jobs:
+            return set()
+        found = self._client.series(
+            selector(("up",), *self._matchers, one_of("job", jobs)), begin, end
+        )
+        return {(one.get("namespace", ""), one["pod"]) for one in found if one.get("pod")}
+
+    def _subject(self, metric: msgspec.Raw, own: set[tuple[str, str]]) -> Subject | None:
+        subject = self._look(metric).subject
+        if subject is None or subject.holder is None:
+            return subject
+        holder = subject.holder
+        return subject._replace(holder=None) if (holder.namespace, holder.pod) in own else subject
+
+    def _series(
+        self, gauge: Gauge, matrix: Matrix, span: tuple[int, int], own: set[tuple[str, str]]
+    ) -> Iterable[GaugeSeries]:
+        for series in matrix.result:
+            subject = self._subject(series.metric, own)
+            if subject is None or (subject.device.parent_uuid and not gauge.of_instance):
+                continue
+            yield GaugeSeries(
+                holder=subject.holder,
+                device=subject.device,
+                gauge=gauge,
+                values=tuple(_by_step(series, span)),
+            )
+
+    def _counts(
+        self, present: Present, matrix: Matrix, span: tuple[int, int], own: set[tuple[str, str]]
+    ) -> Iterable[GaugeCount]:
+        intervals = self._learn(present, matrix)
+        for series in matrix.result:
+            subject = self._subject(series.metric, own)
+            interval = intervals.get(self._look(series.metric).target.job)
+            if subject is None or interval is None:
+                continue
+            yield GaugeCount(
+                holder=subject.holder,
+                device=subject.device,
+                group=present.gauge.group,
+                samples=tuple(int(value or 0) for value in _by_step(series, span)),
+                interval_seconds=interval,
+            )
+
+    def _learn(self, present: Present, matrix: Matrix) -> dict[str, float]:
+        """How far apart each job's samples are: the median distance in its fullest series."""
+        fullest: dict[str, tuple[float, Series]] = {}
+        for series in matrix.result:
+            job = self._look(series.metric).target.job
+            count = sum(float(value) for _, value in series.values)
+            if job not in fullest or count > fullest[job][0]:
+                fullest[job] = (count, series)
+        for job, (_, series) in fullest.items():
+            labels = self._look(series.metric).labels
+            plain = {name: value for name, value in labels.items() if name != "__name__"}
+            at = max(series.values, key=lambda one: (float(one[1]), one[0]))[0]
+            raw = self._client.query_raw(
+                f"{self._select(present, *equal(plain))}[{_LEARN_SECONDS}s]", at
+            )
+            times = [when for one in raw.result for when, _ in one.values]
+            steps = [later - earlier for earlier, later in pairwise(times) if later > earlier]
+            if steps:
+                self._intervals[job] = statistics.median(steps)
+        return dict(self._intervals)
+
+    def _memory_totals(self, gauges: Sequence[Present], end: int) -> dict[str, int]:
+        """Used, free and reserved together, as of the end; a part that is missing is not zero."""
+        parts = [one for one in gauges if one.gauge.measure in _MEMORY]
+        measured = {one.gauge.measure for one in parts}
+        if not {Measure.MEMORY_USED, Measure.MEMORY_FREE} <= measured:
+            return {}
+        found: dict[str, dict[Measure, float]] = {}
+        vectors = self._client.each(lambda one: self._client.query(self._select(one), end), parts)
+        for present, vector in zip(parts, vectors, strict=True):
+            for sample in vector.result:
+                subject = self._look(sample.metric).subject
+                value = present.gauge.canonical(float(sample.value[1]))
+                if subject is not None and value is not None:
+                    device = found.setdefault(subject.device.gpu_uuid, {})
+                    device[present.gauge.measure] = value
+        return {
+            uuid: round(sum(values.values()))
+            for uuid, values in found.items()
+            if len(values) == len(parts)
+        }
+
+
+def _by_step(series: Series, span: tuple[int, int]) -> list[float | None]:
+    begin, end = span
+    values: list[float | None] = [None] * ((end - begin) // STEP_SECONDS)
+    for at, value in series.values:
+        values[round((at - begin) / STEP_SECONDS) - 1] = float(value)
+    return values
+
+
+def _references(gauges: Sequence[Present]) -> list[Present]:
+    """The first gauge of each group: its samples are counted for all of the group."""
+    first: dict[str, Present] = {}
+    for one in gauges:
+        first.setdefault(one.gauge.group, one)
+    return list(first.values())

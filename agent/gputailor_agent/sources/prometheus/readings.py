@@ -1,0 +1,65 @@
+"""What one hour of a server's memory says, before it is rolled up."""
+
+import msgspec
+
+from gputailor_agent.dialects.base import Holder
+from gputailor_agent.dialects.gauges import Gauge
+from gputailor_agent.model.usage import HOUR_SECONDS, Device, Page
+
+#: Gauges are read as means (memory as maxima) of so many seconds.
+STEP_SECONDS = 300
+
+
+class GaugeSeries(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric of one device, under one set of labels: a value per step, None where none was."""
+
+    holder: Holder | None
+    device: Device
+    gauge: Gauge
+    values: tuple[float | None, ...]  # as the exporter gave them: means, or maxima of memory
+
+
+class GaugeCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many samples of a group of gauges there were in each step, and how far apart."""
+
+    holder: Holder | None
+    device: Device
+    group: str
+    samples: tuple[int, ...]
+    interval_seconds: float
+
+
+class GaugeHour(msgspec.Struct, frozen=True, kw_only=True):
+    """One exporter kind's gauges over (begin, end]; ``memory_totals`` in bytes by device."""
+
+    dialect: str
+    begin: int
+    end: int
+    series: tuple[GaugeSeries, ...] = ()
+    counts: tuple[GaugeCount, ...] = ()
+    memory_totals: dict[str, int] = {}
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return (self.end - self.begin) // STEP_SECONDS
+
+
+class HourReading(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read of one hour. ``end`` is earlier than the hour's end while it still runs.
+
+    The first reading of a run of hours has pages as of the hour's begin, too, unless the reader
+    said that it knows them.
+    """
+
+    hour: int  # its start, Unix seconds
+    end: int
+    pages: tuple[Page, ...] = ()
+    gauges: tuple[GaugeHour, ...] = ()
+    problems: tuple[str, ...] = ()
+    samples: int = 0  # that the server touched
+
+    @property
+    def whole(self) -> bool:
+        """Whether the hour had ended."""
+        return self.end - self.hour >= HOUR_SECONDS

@@ -1,0 +1,156 @@
+"""A Prometheus as a source: which exporters it has scraped, and what they said, hour by hour."""
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Final, Self
+
+import httpx
+
+from gputailor_agent.dialects import gputailor
+from gputailor_agent.dialects.gauges import gauge_dialects
+from gputailor_agent.dialects.gputailor_series import ALLOCATED_SECONDS, DEVICE_INFO, PREFIX
+from gputailor_agent.model.usage import HOUR_SECONDS
+from gputailor_agent.sources.prometheus.client import (
+    Access,
+    Budget,
+    Cost,
+    PrometheusClient,
+)
+from gputailor_agent.sources.prometheus.counters import LOOK_BACK_SECONDS, CounterReader
+from gputailor_agent.sources.prometheus.gauges import GaugeReader, Present, present_gauges
+from gputailor_agent.sources.prometheus.promql import equal, quoted
+from gputailor_agent.sources.prometheus.readings import GaugeHour, HourReading
+
+_OURS: Final = frozenset({ALLOCATED_SECONDS, DEVICE_INFO})
+
+
+class PrometheusSource:
+    """One cluster's history in a Prometheus or what speaks like it.
+
+    ``labels`` narrow every query where one server holds several clusters (``cluster="prod"``).
+    ``transport`` and ``sleep`` stand in for the network and the clock in tests.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        cluster: str,
+        *,
+        access: Access | None = None,
+        budget: Budget | None = None,
+        labels: Mapping[str, str] | None = None,
+        look_back_seconds: float = LOOK_BACK_SECONDS,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.cluster = cluster
+        self.budget = budget or Budget()
+        self.labels = dict(labels or {})
+        self._client = PrometheusClient(
+            url,
+            access or Access(),
+            concurrency=self.budget.concurrency,
+            transport=transport,
+            sleep=sleep,
+        )
+        self._matchers = equal(self.labels)
+        self._counters = CounterReader(self._client, cluster, self._matchers, look_back_seconds)
+        self._gauges = {
+            dialect.name: GaugeReader(self._client, dialect, cluster, self._matchers)
+            for dialect in gauge_dialects()
+        }
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of connections and threads."""
+        self._client.close()
+
+    @property
+    def address(self) -> str:
+        """The server's address without a password."""
+        return self._client.shown
+
+    @property
+    def cost(self) -> Cost:
+        """What was asked of the server so far."""
+        return self._client.cost
+
+    def dialects(self, start: float, end: float) -> tuple[str, ...]:
+        """Names of the exporters that the server has metrics of in the time."""
+        return tuple(sorted(self._present(start, end)))
+
+    def hours(
+        self,
+        start: float,
+        end: float,
+        *,
+        known: Collection[str] | None = None,
+    ) -> Iterator[HourReading]:
+        """Read every hour of [start, end), the oldest first, and stop when the budget is used up.
+
+        ``start`` is taken down to a whole hour; the last reading is of a part of an hour where
+        ``end`` lies inside one. ``known``: nodes whose counters as of ``start`` the caller has
+        (from an earlier call); None: they are read first. Raises ``PrometheusError``.
+        """
+        first = math.floor(start / HOUR_SECONDS) * HOUR_SECONDS
+        present = self._present(first, end)
+        seen: set[str] | None = None if known is None else set(known)
+        spent = self.cost.samples
+        for hour in range(first, math.ceil(end), HOUR_SECONDS):
+            if self.cost.samples - spent >= self.budget.samples:
+                return
+            reading = self._hour(hour, min(hour + HOUR_SECONDS, math.floor(end)), present, seen)
+            seen = (seen or set()) | {page.exporter for page in reading.pages}
+            yield reading
+
+    def _present(self, start: float, end: float) -> dict[str, tuple[Present, ...]]:
+        """Dialects on the server; those of gauges with the gauges there are."""
+        dialects = gauge_dialects()
+        prefixes = [PREFIX, *(prefix for one in dialects for prefix in one.prefixes)]
+        pattern = f"__name__=~{quoted('(' + '|'.join(prefixes) + ').+')}"
+        named = f"{{{','.join((pattern, *self._matchers))}}}"
+        names = self._client.metric_names(named, start, end)
+        found: dict[str, tuple[Present, ...]] = {}
+        if _OURS & set(names):
+            found[gputailor.NAME] = ()
+        for dialect in dialects:
+            gauges = present_gauges(dialect, names)
+            if gauges:
+                found[dialect.name] = gauges
+        return found
+
+    def _hour(
+        self,
+        hour: int,
+        end: int,
+        present: Mapping[str, tuple[Present, ...]],
+        seen: Collection[str] | None,
+    ) -> HourReading:
+        before = self.cost.samples
+        pages = []
+        if gputailor.NAME in present:
+            first = self._counters.boundary(hour) if seen is None else []
+            known = {page.exporter for page in first} if seen is None else seen
+            pages = [*first, *self._counters.hour(hour, end, known)]
+        gauges: list[GaugeHour] = []
+        for name, reader in self._gauges.items():
+            if name in present:
+                found = reader.hour(hour, end, present[name])
+                if found is not None:
+                    gauges.append(found)
+        return HourReading(
+            hour=hour,
+            end=end,
+            pages=tuple(pages),
+            gauges=tuple(gauges),
+            problems=tuple(self._counters.placer.take_faults()),
+            samples=self.cost.samples - before,
+        )

@@ -1,0 +1,78 @@
+"""Panels on what the agent found; the same whatever exporter it reads."""
+
+from typing import Final
+
+from gputailor_agent import metrics as agent
+from gputailor_dashboards.expressions.base import RATE_INTERVAL
+from gputailor_dashboards.panels import Look, Panel, panel
+
+_HOUR: Final = 3600
+
+
+def findings() -> Panel | None:
+    """Findings of the newest plan by rule."""
+    return panel(
+        "Findings by rule",
+        "Which recommendations does the newest plan make, one for each workload?",
+        (f"sum by (rule) ({agent.FINDINGS.name})", "{{rule}}"),
+        look=Look.STACK,
+        width=8,
+    )
+
+
+def workloads() -> Panel | None:
+    """Workloads by what the plan says of them."""
+    return panel(
+        "Workloads by state",
+        "How many workloads can be judged, and how many have something to change?",
+        (f"sum by (state) ({agent.WORKLOADS.name})", "{{state}}"),
+        look=Look.STACK,
+        width=8,
+    )
+
+
+def saving_hours() -> Panel | None:
+    """GPU-hours a month that the plan saves."""
+    return panel(
+        "Saving: GPU-hours a month",
+        "How many GPU-hours a month would the newest plan save, first choices only?",
+        (f"sum({agent.SAVING_GPU_HOURS.name})", "GPU-hours"),
+        look=Look.STAT,
+        width=6,
+    )
+
+
+def saving_money() -> Panel | None:
+    """Money a month that the plan saves."""
+    return panel(
+        "Saving: money a month",
+        "How much money a month is that? Unknown where no price is known.",
+        (f"sum by (currency) ({agent.SAVING_MONEY.name})", "{{currency}}"),
+        look=Look.STAT,
+        width=6,
+    )
+
+
+def plan_age() -> Panel | None:
+    """Age of the plan."""
+    return panel(
+        "Age of the plan",
+        "When was the cluster last judged? More than two hours means that the agent is stuck.",
+        (f"time() - max({agent.PLAN_TIME.name})", "age"),
+        unit="s",
+        look=Look.STAT,
+        width=6,
+    )
+
+
+def failed_runs() -> Panel | None:
+    """Runs of the agent that did not go well."""
+    # Without honorLabels Prometheus renames the label ``job``, which is its own as well.
+    rate = f"rate({agent.RUNS.name}[{RATE_INTERVAL}])"
+    named = f'label_replace({rate}, "job", "$1", "exported_job", "(.+)")'
+    return panel(
+        "Agent's jobs per hour, by outcome",
+        "Do the agent's jobs run, and do they go well?",
+        (f"{_HOUR} * sum by (job, outcome) ({named})", "{{job}} {{outcome}}"),
+        width=8,
+    )

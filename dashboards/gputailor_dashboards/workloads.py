@@ -1,0 +1,206 @@
+"""Dashboard "GPU Tailor / Workload": what one workload's pods do with the GPUs they hold."""
+
+from typing import Any, Final
+
+from grafanalib.core import Dashboard, Time
+
+from gputailor_dashboards import variables
+from gputailor_dashboards.expressions.base import HOLDER_LEGEND, WORKLOAD, Dialect
+from gputailor_dashboards.expressions.native import Native
+from gputailor_dashboards.panels import Look, Row, lay_out, panel, row, rows
+from gputailor_exporter.metrics import Signal
+
+UID: Final = "gputailor-workload"
+SCOPE: Final = WORKLOAD
+_SMALL: Final = 6
+_PLACE: Final = ("namespace", "pod", "container", "node", "gpu", "slice")
+
+
+def questions(dialect: Dialect) -> tuple[Row, ...]:
+    """Return the dashboard's rows of panels on this dialect."""
+    return rows(
+        _summary(dialect),
+        _drill_down(dialect),
+        _activity(dialect),
+        _memory_and_power(dialect),
+        _inside_seconds(dialect) if isinstance(dialect, Native) else None,
+    )
+
+
+def build(dialect: Dialect) -> Any:
+    """Return the grafanalib dashboard."""
+    native = isinstance(dialect, Native)
+    return Dashboard(
+        title="GPU Tailor / Workload" + ("" if native else f" ({dialect.title})"),
+        description="One workload's GPUs, by pod, container and device.",
+        uid=variables.uid(dialect, UID),
+        tags=variables.tags(dialect),
+        timezone="utc",
+        refresh="1m",
+        time=Time("now-24h", "now"),
+        links=variables.links(dialect),
+        templating=variables.workload(dialect),
+        panels=lay_out(questions(dialect)),
+    )
+
+
+def _summary(dialect: Dialect) -> Row | None:
+    return row(
+        "Now",
+        panel(
+            "Held",
+            "How many devices does it hold?",
+            (dialect.held(), "held"),
+            look=Look.STAT,
+            width=_SMALL,
+            nothing="none",
+        ),
+        panel(
+            "Used",
+            "How many devices' worth of time do kernels run?",
+            (dialect.used(), "used"),
+            look=Look.STAT,
+            width=_SMALL,
+        ),
+        panel(
+            "Held, but idle",
+            "On how many of its devices did no kernel run in the last minutes?",
+            (dialect.idle(), "idle"),
+            look=Look.STAT,
+            width=_SMALL,
+        ),
+        panel(
+            "Highest memory",
+            "How near is the fullest of its devices to the end of its memory, at the peak?",
+            (f"max({dialect.memory_peak_ratio()})", "peak"),
+            unit="percentunit",
+            look=Look.STAT,
+            width=_SMALL,
+        ),
+    )
+
+
+def _named(dialect: Dialect, query: str | None) -> str | None:
+    return None if query is None else dialect.named(query)
+
+
+def _drill_down(dialect: Dialect) -> Row | None:
+    width = Signal.SM if isinstance(dialect, Native) else Signal.GRAPHICS
+    idle = dialect.idle_seconds() if isinstance(dialect, Native) else None
+    return row(
+        "By pod, container and device",
+        panel(
+            "Now, by device",
+            "What does each container do with each device now? A blank is unknown.",
+            (_named(dialect, dialect.share()), "share held"),
+            (_named(dialect, dialect.activity(Signal.KERNEL)), "kernel"),
+            (_named(dialect, dialect.activity(width)), width.value),
+            (_named(dialect, dialect.activity(Signal.TENSOR)), "tensor"),
+            (_named(dialect, dialect.memory_peak_ratio()), "memory peak"),
+            (_named(dialect, dialect.holder_power()), "power"),
+            (_named(dialect, idle), "idle since"),
+            look=Look.TABLE,
+            labels=_PLACE,
+            unit="percentunit",
+            units={"share held": "short", "power": "watt", "idle since": "s"},
+            width=24,
+        ),
+    )
+
+
+def _activity(dialect: Dialect) -> Row | None:
+    return row(
+        "Activity",
+        *(
+            panel(
+                title,
+                question,
+                (_named(dialect, dialect.activity(signal)), HOLDER_LEGEND),
+                unit="percentunit",
+            )
+            for signal, title, question in _shown(dialect)
+        ),
+        panel(
+            "Held and used by pod",
+            "Do all pods use what they hold, or is one replica enough?",
+            (dialect.held("namespace, pod"), "{{namespace}}/{{pod}} held"),
+            (dialect.used("namespace, pod"), "{{namespace}}/{{pod}} used"),
+        ),
+    )
+
+
+def _shown(dialect: Dialect) -> tuple[tuple[Signal, str, str], ...]:
+    second = (
+        (Signal.SM, "SM activity", "How much of the GPU do its kernels fill?")
+        if isinstance(dialect, Native)
+        else (
+            Signal.GRAPHICS,
+            "Graphics and compute engine",
+            "When is the engine busy? On MIG this replaces kernel activity.",
+        )
+    )
+    return (
+        (Signal.KERNEL, "Kernel activity", "When does a kernel of it run?"),
+        second,
+        (Signal.TENSOR, "Tensor activity", "Does it use the tensor cores?"),
+        (Signal.DRAM, "Memory bandwidth", "Is memory bandwidth what holds it up?"),
+    )
+
+
+def _memory_and_power(dialect: Dialect) -> Row | None:
+    return row(
+        "Memory and power",
+        panel(
+            "Memory in use",
+            "How much GPU memory does it use? Frameworks take more than they need.",
+            (_named(dialect, dialect.memory_used()), HOLDER_LEGEND),
+            unit="bytes",
+        ),
+        panel(
+            "Memory peak against the device's memory",
+            "Would a smaller GPU or a slice do? The peak counts, not the mean.",
+            (_named(dialect, dialect.memory_peak_ratio()), HOLDER_LEGEND),
+            unit="percentunit",
+        ),
+        panel(
+            "Power",
+            "How much power falls to it?",
+            (_named(dialect, dialect.holder_power()), HOLDER_LEGEND),
+            unit="watt",
+        ),
+    )
+
+
+def _inside_seconds(dialect: Native) -> Row | None:
+    return row(
+        "Inside the minutes",
+        panel(
+            "Seconds without a kernel",
+            "In which share of all seconds did nothing run at all? High beside a high mean: it "
+            "waits for input.",
+            (_named(dialect, dialect.seconds_at_zero(Signal.KERNEL)), HOLDER_LEGEND),
+            unit="percentunit",
+        ),
+        panel(
+            "Joint conditions",
+            "How often was it fit for mixed precision, waiting inside a busy minute, or bound by a "
+            "link?",
+            (_named(dialect, dialect.condition()), f"{HOLDER_LEGEND}: {{{{condition}}}}"),
+            unit="percentunit",
+        ),
+        panel(
+            "Link traffic",
+            "How much goes over PCIe and NVLink?",
+            (
+                _named(dialect, dialect.link_bytes()),
+                f"{HOLDER_LEGEND}: {{{{link}}}} {{{{direction}}}}",
+            ),
+            unit="Bps",
+        ),
+        panel(
+            "Coverage",
+            "How much of the time that it held devices was measured?",
+            (dialect.coverage("namespace, pod"), "{{namespace}}/{{pod}}"),
+            unit="percentunit",
+        ),
+    )
