@@ -100,7 +100,7 @@ def _add_pages(app: FastAPI, state: AgentState, pages: _Pages) -> None:
             verdict = find_verdict(plan, workload_id)
         except UnknownWorkloadError as error:
             return pages.html(_note("Not found", str(error)), back=True, status=404)
-        return pages.html(explain_page.compose(explain(plan, verdict)), back=True)
+        return pages.html(explain_page.compose(explain(plan, verdict, state.rules)), back=True)
 
 
 def _status(state: AgentState) -> str:
@@ -149,7 +149,7 @@ def _add_api(app: FastAPI, state: AgentState) -> None:
         """Everything every rule said about a workload, with its numbers."""
         plan = _plan(state)
         document = json_report.ExplanationDocument(
-            explanation=explain(plan, _verdict(plan, workload_id))
+            explanation=explain(plan, _verdict(plan, workload_id), state.rules)
         )
         return _json(json_report.encode(document))
 

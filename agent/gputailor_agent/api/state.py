@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.model.profile import Window
+from gputailor_agent.rules.base import RuleSettings
 
 
 class ScrapeRound(Protocol):
@@ -57,6 +58,11 @@ class AgentState(Protocol):
 
     def latest_plan(self) -> Plan | None:
         """The newest plan; None before the first one is made."""
+        ...
+
+    @property
+    def rules(self) -> RuleSettings:
+        """Thresholds that the plan was made with."""
         ...
 
     def not_ready(self) -> str:

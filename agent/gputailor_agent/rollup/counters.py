@@ -178,7 +178,7 @@ class CounterRollup:
             start = _counts_from(page, previous, counters, self._watch_started)
             series = self._series[key] = _begin(key, page, counters, (layout, values), start)
             if start is None:
-                series.note(_reading(counters, memory_total_bytes, spread=False))
+                series.note(_reading(counters, memory_total_bytes, counters.share, spread=False))
                 return
         elif page.at <= series.at or self._rival(page, series):
             return
@@ -189,7 +189,8 @@ class CounterRollup:
         rise = self._rise(series, layout, values, page.at - start, anew=anew)
         across = start < hour_holding(page.at)  # within one hour its place is exact
         spread = across and page.at - start > self._spread_after
-        reading = _reading(counters, memory_total_bytes, spread=spread)
+        share = counters.share if counters.allocated else series.share  # gone once the pod ended
+        reading = _reading(counters, memory_total_bytes, share, spread=spread)
         self._place(series, rise, (start, page.at), reading)
         series.at, series.exporter = page.at, page.exporter
         series.process_started = page.process_started
@@ -357,13 +358,15 @@ def _start_of_rise(page: Page, series: Series, counters: ContainerCounters) -> t
     return series.at, False
 
 
-def _reading(counters: ContainerCounters, memory: int | None, *, spread: bool) -> Reading:
+def _reading(
+    counters: ContainerCounters, memory: int | None, share: float, *, spread: bool
+) -> Reading:
     peak, kind = counters.memory_peak_bytes, "peak"
     if peak is None:
         peak, kind = counters.memory_used_bytes, "sampled"
     return Reading(
         allocated=counters.allocated,
-        share=counters.share,
+        share=share,
         memory_peak_bytes=peak,
         memory_peak_kind=kind,
         memory_total_bytes=memory,

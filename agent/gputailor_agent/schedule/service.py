@@ -22,7 +22,7 @@ from gputailor_agent.model.profile import Window
 from gputailor_agent.model.usage import HOUR_SECONDS, UsageRow
 from gputailor_agent.reports.formats import render
 from gputailor_agent.rollup import CounterRollup, StateError, decode_state, encode_state
-from gputailor_agent.rules.base import Catalogue
+from gputailor_agent.rules.base import Catalogue, RuleSettings
 from gputailor_agent.schedule.settings import (
     InventoryReader,
     PageSource,
@@ -112,6 +112,11 @@ class AgentService:
     def latest_plan(self) -> Plan | None:
         """Return the newest plan; None before the first one is made."""
         return self._plan
+
+    @property
+    def rules(self) -> RuleSettings:
+        """Thresholds that plans are made with."""
+        return self.settings.assessment.rules
 
     def not_ready(self) -> str:
         """Why there is no report yet; '' when there is one."""

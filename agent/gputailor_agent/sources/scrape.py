@@ -7,7 +7,7 @@ comes in seconds and a half-read page would look like devices that went away.
 
 import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from typing import Final, Self
@@ -24,7 +24,7 @@ ACCEPT: Final = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;ver
 _OPENMETRICS: Final = "application/openmetrics-text"
 _FORMATS: Final = ("text/plain", _OPENMETRICS)
 _LARGEST: Final = 64 * 1024 * 1024  # bytes unpacked; a node of ours has some 0.5 MB
-_AT_ONCE: Final = 16
+_AT_ONCE: Final = 64
 
 
 class FailureReason(StrEnum):
@@ -130,14 +130,23 @@ class ScrapeSource:
         self._client.close()
 
     def scrape(self, at: float) -> ScrapeResult:
-        """Ask every target once; pages are dated ``at`` (Unix seconds)."""
-        results = list(self._pool.map(lambda target: self._ask(target, at), self._targets))
+        """Ask every target once; ``at`` is now, in Unix seconds.
+
+        A page is dated by the moment its answer began, which targets that hang may put off: dated
+        earlier, its counters would seem to have run faster than time.
+        """
+        began = time.monotonic()
+
+        def ask(target: str) -> Page | ScrapeFailure:
+            return self._ask(target, lambda: at + time.monotonic() - began)
+
+        results = list(self._pool.map(ask, self._targets))
         return ScrapeResult(
             pages=tuple(result for result in results if isinstance(result, Page)),
             failures=tuple(result for result in results if isinstance(result, ScrapeFailure)),
         )
 
-    def _ask(self, target: str, at: float) -> Page | ScrapeFailure:
+    def _ask(self, target: str, clock: Callable[[], float]) -> Page | ScrapeFailure:
         try:
             url = target_url(target)
         except ValueError as error:
@@ -146,7 +155,7 @@ class ScrapeSource:
             )
         shown = _public(url)
         try:
-            return self._page(target, url, at)
+            return self._page(target, url, clock)
         except _Refused as refused:
             return ScrapeFailure(target=shown, reason=refused.reason, text=str(refused))
         except httpx.TimeoutException:
@@ -166,8 +175,9 @@ class ScrapeSource:
                 text=str(error) or type(error).__name__,
             )
 
-    def _page(self, target: str, url: httpx.URL, at: float) -> Page:
+    def _page(self, target: str, url: httpx.URL, clock: Callable[[], float]) -> Page:
         with self._client.stream("GET", url) as response:
+            at = clock()
             kind = self._check(response)
             pieces = list(self._body(response))
         problems = ProblemList()

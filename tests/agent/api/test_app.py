@@ -15,6 +15,7 @@ from gputailor_agent.api.app import create_app
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.model.profile import Window
 from gputailor_agent.reports import json_report
+from gputailor_agent.rules.base import RuleSettings
 from gputailor_agent.schedule.service import ScrapeRound
 from gputailor_agent.store import KeptReport
 from tests.agent.reports.plans import FEWER, IDLE, UNSEEN, sample_plan, verdict
@@ -30,6 +31,8 @@ class State:
 
     def latest_plan(self) -> Plan | None:
         return self.plan
+
+    rules = RuleSettings()
 
     def not_ready(self) -> str:
         return "" if self.plan else "no plan yet"

@@ -16,6 +16,7 @@ from gputailor_agent.cli.errors import CommandError
 from gputailor_agent.cli.hosting import leaving, serving, stopping
 from gputailor_agent.cli.serve import build_service
 from gputailor_agent.cli.settings import AgentSettings
+from gputailor_agent.rules.base import RuleSettings
 from gputailor_agent.sources.scrape import ScrapeSource
 from gputailor_agent.store import Store
 from tests.agent.reports.plans import sample_plan
@@ -26,6 +27,8 @@ class State:
 
     def latest_plan(self):
         return sample_plan()
+
+    rules = RuleSettings()
 
     def not_ready(self):
         return ""

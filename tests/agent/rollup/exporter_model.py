@@ -98,7 +98,7 @@ class Exporter:
             container="main",
             gpu_uuid=job.gpu_uuid,
             allocated=self.now < job.end,
-            share=job.share,
+            share=job.share if self.now < job.end else 1.0,  # the gauge goes with the allocation
             allocated_seconds=totals.allocated,
             active={"kernel": totals.active},
             observed={"kernel": totals.observed},

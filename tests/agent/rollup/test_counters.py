@@ -296,6 +296,13 @@ def test_a_shared_device_keeps_its_mean_share():
     assert row.share == 0.25
 
 
+def test_a_share_outlives_its_gauge_until_the_last_seconds_are_counted():
+    exporter = Exporter([Job(constant(0.2), T0 + 1, end=T0 + 570, share=0.25)], T0)
+    [row] = rows_of(run_pages(exporter, T0 + 600, 60))
+    assert row.allocated_seconds == 569
+    assert row.share == 0.25
+
+
 def test_memory_energy_links_and_last_active_come_along():
     exporter = Exporter(
         [Job(constant(0.5), T0 + 1, memory=lambda t: 30 * GIB if t == T0 + 77 else GIB)], T0
