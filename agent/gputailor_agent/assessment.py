@@ -5,6 +5,7 @@ Where the rows came from (an archive, logs, the store) makes no difference here.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from gputailor_agent.inventory.identity import IdentitySettings, resolve
 from gputailor_agent.model.inventory import Inventory, Resolution
@@ -14,7 +15,9 @@ from gputailor_agent.model.usage import Device, UsageRow
 from gputailor_agent.planner import make_plan
 from gputailor_agent.profiles import build_profiles
 from gputailor_agent.rules.base import Catalogue, Context, RuleSettings
-from gputailor_agent.store import Store
+
+if TYPE_CHECKING:
+    from gputailor_agent.store import Store  # a second that files do not need
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +51,17 @@ def assess(
     settings: AssessmentSettings = DEFAULT_SETTINGS,
     problems: Sequence[str] = (),
     sources: Sequence[str] = (),
+    measured_since: float | None = None,
 ) -> Assessment:
     """Judge ``rows`` inside ``window`` (Unix seconds) as of ``now``.
 
     ``rows`` is read once and may be a stream. ``problems`` and those of the inventory are told in
-    the plan. Raises ``SettingsError`` for thresholds that no rule has.
+    the plan. ``measured_since`` (Unix seconds): when measuring began, where that is known. Raises ``SettingsError`` for thresholds that no rule has.
     """
     resolution = resolve(inventory, settings.identity)
-    profiles = build_profiles(rows, devices, inventory, resolution, window)
+    profiles = build_profiles(
+        rows, devices, inventory, resolution, window, measured_since=measured_since
+    )
     context = Context(now=now, catalogue=catalogue, inventory=inventory, settings=settings.rules)
     plan = make_plan(
         profiles,
@@ -69,7 +75,7 @@ def assess(
 
 
 def assess_store(
-    store: Store,
+    store: "Store",
     cluster: str,
     inventory: Inventory,
     window: Window,
@@ -79,6 +85,7 @@ def assess_store(
     settings: AssessmentSettings = DEFAULT_SETTINGS,
     problems: Sequence[str] = (),
     sources: Sequence[str] = (),
+    measured_since: float | None = None,
 ) -> Assessment:
     """Judge what the store holds of ``cluster``, like ``assess``; the store is only read."""
     return assess(
@@ -91,4 +98,5 @@ def assess_store(
         settings=settings,
         problems=problems,
         sources=sources,
+        measured_since=measured_since,
     )

@@ -365,6 +365,7 @@ def profile(
     runs: Mapping[str, Iterable[Pod]] | None = None,
     outcomes: Mapping[str, Outcome] | None = None,
     window: Window | None = None,
+    measured_since: float | None = None,
 ) -> tuple[Profile, Inventory]:
     """Build the profile of one workload the way the agent does; one run unless ``runs`` is given."""
     usage, pods = list(usage), list(pods)
@@ -374,7 +375,7 @@ def profile(
     known = [device(uuid) for uuid in uuids] if devices is None else devices
     mapping = resolution(work, runs or {"run-1": pods}, outcomes)
     span = window or Window(start=NOW - 14 * DAY, end=NOW)
-    built = build_profiles(usage, known, world, mapping, span)
+    built = build_profiles(usage, known, world, mapping, span, measured_since=measured_since)
     return next(one for one in built if one.workload.id == work.id), world
 
 

@@ -208,6 +208,20 @@ def test_time_before_anybody_looked_is_not_missing_coverage():
     assert made.coverage("kernel") == 1.0
 
 
+def test_a_gap_in_the_first_hour_is_missing_where_the_start_of_measuring_is_known():
+    usage = [row(NOW - HOUR, seconds=600, kernel=1.0)]
+    made, _ = profile(usage, [pod(start=NOW - DAY)], measured_since=NOW - 1800)
+    assert made.allocated_seconds == 1800
+    assert made.coverage("kernel") == pytest.approx(1 / 3)
+
+
+def test_measuring_that_began_after_the_first_row_makes_no_coverage_above_one():
+    usage = [row(NOW - HOUR, seconds=3000, kernel=1.0)]
+    made, _ = profile(usage, [pod(start=NOW - DAY)], measured_since=NOW - 60)
+    assert made.allocated_seconds == 3000
+    assert made.coverage("kernel") == 1.0
+
+
 def test_a_node_whose_exporter_came_later_than_others_has_missing_coverage():
     usage = [*rows(NOW - 9 * HOUR, NOW, pod="a", gpu="A"), *rows(NOW - 3 * HOUR, NOW, pod="b")]
     made, _ = profile(usage, [pod("a", start=NOW - DAY), pod("b", start=NOW - DAY)])

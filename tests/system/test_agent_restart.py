@@ -129,10 +129,15 @@ def test_what_ended_while_exporter_and_agent_were_down_is_missing_and_not_zero(m
     wait_for(lambda: httpx.get(f"{process.address}/readyz").status_code == 200)
     time.sleep(2)
     report = httpx.get(f"{process.address}/api/v1/workloads").json()
+    full = httpx.get(f"{process.address}/api/v1/report").json()
     assert process.stop() == 0
     assert stored(machine, "gone")[0] == pytest.approx(known, abs=2.5)
     (workload,) = report["workloads"]
     assert workload["id"] == "team/Pod/gone/main"
     assert workload["state"] == "unknown"
-    assert set(workload["silences"]) >= {"idle", "too_many_gpus", "smaller_gpu"}
-    assert all(why.startswith("unknown: ") for why in workload["silences"].values())
+    (verdict,) = full["plan"]["verdicts"]
+    assert verdict["primary"] is None
+    assert verdict["alternatives"] == []
+    assert verdict["coverage"] < 0.7
+    kinds = {silence["rule"]: silence["kind"] for silence in verdict["silences"]}
+    assert kinds["too_many_gpus"] == kinds["smaller_gpu"] == "unknown"

@@ -226,7 +226,7 @@ class ControlPlane:
         """The audit log's events so far (of one user, e.g. ``system:serviceaccount:ns:name``)."""
         lines = (self.folder / "audit.log").read_text("utf-8").splitlines()
         events = [json.loads(line) for line in lines if line.endswith("}")]
-        return [event for event in events if user in {None, event["user"]["username"]}]
+        return [event for event in events if user in {None, event.get("user", {}).get("username")}]
 
     def stop(self) -> None:
         """End its processes, those that were started last first."""

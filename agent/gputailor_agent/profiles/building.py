@@ -49,14 +49,19 @@ def build_profiles(
     inventory: Inventory,
     resolution: Resolution,
     window: Window,
+    *,
+    measured_since: float | None = None,
 ) -> list[Profile]:
     """Return one profile for each workload that used, held or asked for a device in ``window``.
 
     Sorted by workload id. Rows of pods that the resolution does not know make a workload of kind
     ``Pod`` named after the pod. The window's start is snapped down to a whole hour.
+    ``measured_since`` (Unix seconds): when measuring began; time before it is not missing. Where it
+    is not known, the first hour's rows are taken to lie at that hour's end.
     """
     start = int(window.start // HOUR_SECONDS) * HOUR_SECONDS
-    builder = _Builder(devices, inventory, resolution, Window(start=float(start), end=window.end))
+    snapped = Window(start=float(start), end=window.end)
+    builder = _Builder(devices, inventory, resolution, snapped, measured_since)
     builder.take_rows(rows)
     builder.take_pods()
     return builder.profiles()
@@ -78,8 +83,10 @@ class _Builder:
         inventory: Inventory,
         resolution: Resolution,
         window: Window,
+        measured_since: float | None,
     ) -> None:
         self.window = window
+        self.measured_since = measured_since
         self.inventory = inventory
         self.holdings = Holdings(inventory)
         self.nodes = {node.name: node for node in inventory.nodes}
@@ -120,6 +127,9 @@ class _Builder:
             tally.add_row(row)
         if first < end:
             began = min(end, first + HOUR_SECONDS) - min(longest, float(HOUR_SECONDS))
+            since = self.measured_since
+            if since is not None and first <= since < first + HOUR_SECONDS:
+                began = min(began, since)
             self.looked = Window(start=max(first, began), end=end)
 
     def take_pods(self) -> None:
@@ -278,7 +288,7 @@ class _Builder:
         member.uses = [
             gpu_use(
                 tally,
-                _of_gpu(member.key, uuid),
+                msgspec.structs.replace(member.key, gpu_uuid=uuid, hour=0),
                 member.run_id,
                 self._device(uuid, pod),
                 allocated[uuid],
@@ -338,18 +348,6 @@ def _container(pod: Pod | None, name: str) -> ContainerSpec | None:
 
 def _place(key: UsageKey) -> _ContainerKey:
     return (key.namespace, key.pod, key.pod_uid, key.container)
-
-
-def _of_gpu(key: UsageKey, uuid: str) -> UsageKey:
-    return UsageKey(
-        cluster=key.cluster,
-        namespace=key.namespace,
-        pod=key.pod,
-        pod_uid=key.pod_uid,
-        container=key.container,
-        gpu_uuid=uuid,
-        hour=0,
-    )
 
 
 def _of_node(node: Node, uuid: str, mig_profile: str) -> Device:
