@@ -56,7 +56,8 @@ def assess(
     """Judge ``rows`` inside ``window`` (Unix seconds) as of ``now``.
 
     ``rows`` is read once and may be a stream. ``problems`` and those of the inventory are told in
-    the plan. ``measured_since`` (Unix seconds): when measuring began, where that is known. Raises ``SettingsError`` for thresholds that no rule has.
+    the plan. ``measured_since`` (Unix seconds): when measuring began, where that is known. Raises
+    ``SettingsError`` for thresholds that no rule has.
     """
     resolution = resolve(inventory, settings.identity)
     profiles = build_profiles(

@@ -54,6 +54,27 @@ FINDINGS: Final = _agent(
     "Findings of the newest plan that come first for their workload.",
     "rule",
 )
+FINDING: Final = _agent(
+    "finding",
+    Kind.GAUGE,
+    "1 for each workload that the newest plan has something to say of first; what saves most, up "
+    "to 1000.",
+    "namespace",
+    "kind",
+    "workload",
+    "rule",
+    "severity",
+)
+FINDING_SAVING: Final = _agent(
+    "finding_saving_gpu_hours_per_month",
+    Kind.GAUGE,
+    "GPU hours a month that the finding saves; absent where that is not known.",
+    "namespace",
+    "kind",
+    "workload",
+    "rule",
+    "severity",
+)
 WORKLOADS: Final = _agent(
     "workloads", Kind.GAUGE, "Workloads of the newest plan by state.", "state"
 )

@@ -7,6 +7,8 @@ from gputailor_dashboards.expressions.base import RATE_INTERVAL
 from gputailor_dashboards.panels import Look, Panel, panel
 
 _HOUR: Final = 3600
+_HOURS: Final = "GPU-hours a month"
+_FOUND: Final = "found"
 
 
 def findings() -> Panel | None:
@@ -18,6 +20,26 @@ def findings() -> Panel | None:
         look=Look.STACK,
         width=8,
     )
+
+
+def finding_list() -> Panel | None:
+    """Every workload that has something to change."""
+    return panel(
+        "Workloads to change",
+        "What does the newest plan say of which workload, and how many GPU-hours a month does it "
+        "save?",
+        (_per_workload(agent.FINDING_SAVING.name), _HOURS),
+        (_per_workload(agent.FINDING.name), _FOUND),
+        look=Look.TABLE,
+        width=24,
+        labels=("namespace", "kind", "workload", "rule", "severity"),
+    )
+
+
+def _per_workload(name: str) -> str:
+    """The agent's series by workload; Prometheus renames the namespace without honorLabels."""
+    named = f'label_replace({name}, "namespace", "$1", "exported_namespace", "(.+)")'
+    return f"sum by (namespace, kind, workload, rule, severity) ({named})"
 
 
 def workloads() -> Panel | None:

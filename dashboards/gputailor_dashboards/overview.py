@@ -28,6 +28,7 @@ def questions(dialect: Dialect) -> tuple[Row, ...]:
             judgement.plan_age(),
             judgement.findings(),
             judgement.workloads(),
+            judgement.finding_list(),
             judgement.failed_runs(),
         ),
         _use(dialect),

@@ -75,8 +75,11 @@ def _exporters() -> list[str]:
     return lines
 
 
+FOUND = '{namespace="lab",kind="Job",workload="forgotten",rule="idle",severity="high"}'
 _VALUES = {
     agent.FINDINGS.name: ('{rule="idle"}', 2),
+    agent.FINDING.name: (FOUND, 1),
+    agent.FINDING_SAVING.name: (FOUND, 730),
     agent.WORKLOADS.name: ('{state="finding"}', 2),
     agent.SAVING_GPU_HOURS.name: ("", 730),
     agent.SAVING_MONEY.name: ('{currency="USD"}', 2900),

@@ -17,6 +17,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from gputailor_agent.api import found
 from gputailor_agent.api.state import AgentState, KeptReport
 from gputailor_agent.model.judgement import Plan, Verdict
 from gputailor_agent.reports import explain_page, json_report, overview, plan_page, units
@@ -143,6 +144,11 @@ def _add_api(app: FastAPI, state: AgentState) -> None:
         lines = overview.lines(_plan(state))
         texts = tuple(json_report.workload_text(line) for line in lines)
         return _json(json_report.encode_list(texts))
+
+    @app.get("/api/v1/findings", summary="What to change, by workload", tags=["report"])
+    def findings() -> Response:
+        """The first finding of each workload, what saves most first; money where it is known."""
+        return _json(found.encode(found.findings(_plan(state))))
 
     @app.get("/api/v1/workloads/{workload_id:path}", summary="Why a verdict", tags=["report"])
     def workload(workload_id: WorkloadId) -> Response:

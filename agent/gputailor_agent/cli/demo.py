@@ -2,7 +2,8 @@
 
 Simulated nodes are real exporter processes. Two weeks of history are simulated through the
 exporter's own accounting, read as an archive and put into a store; then the live agent goes on from
-there by scraping. Everything lies in a temporary folder and is gone afterwards.
+there by scraping. Everything lies in a temporary folder and is gone afterwards, but for what is
+written to look at: dashboards and the weekly report.
 """
 
 import time
@@ -10,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Annotated, Final
 
 import typer
@@ -18,6 +19,7 @@ import typer
 from gputailor_agent.catalog import load_catalogue
 from gputailor_agent.cli import options
 from gputailor_agent.cli.errors import CommandError
+from gputailor_agent.cli.exhibits import write_exhibits
 from gputailor_agent.cli.hosting import leaving, serving, stopping
 from gputailor_agent.cli.keeper import kept
 from gputailor_agent.cli.simulation import (
@@ -28,6 +30,7 @@ from gputailor_agent.cli.simulation import (
 )
 from gputailor_agent.cli.terminal import answer, look, tell, working
 from gputailor_agent.inventory.files import read_inventory
+from gputailor_agent.model.judgement import Plan
 from gputailor_agent.model.usage import HOUR_SECONDS
 from gputailor_agent.rollup import CounterRollup, encode_state
 from gputailor_agent.schedule import AgentService, ServiceSettings
@@ -49,6 +52,8 @@ _EPILOG: Final = """Examples:
 
   gputailor demo --once                # end after the report
 
+  gputailor demo --folder ./example    # keep dashboards and weekly report there
+
   gputailor demo --listen 127.0.0.1:0  # any free port
 """
 
@@ -68,12 +73,21 @@ def demo(
         Path | None, typer.Option(help="Another scenario file than the packaged one.")
     ] = None,
     days: Annotated[float, typer.Option(help="Days of history.", min=1, max=60)] = _DAYS,
+    exhibits: Annotated[
+        Path | None,
+        typer.Option(
+            "--folder",
+            help="Where dashboards and the weekly report are written and stay. Without it a "
+            "temporary folder: with --once it stays, else it goes with the demo.",
+        ),
+    ] = None,
     output: options.Output = "table",
 ) -> None:
     """Show the product on a simulated cluster: a report, then a live page until Ctrl-C.
 
     Simulates two weeks of a small GPU cluster, reports on it, and goes on live from simulated
-    exporters. Needs no GPU, no Kubernetes and no network; keeps nothing.
+    exporters. Needs no GPU, no Kubernetes and no network. Writes the Grafana dashboards
+    and the weekly report to a folder and says where.
     """
     shape = options.output_format(output)
     chosen = scenario or demo_scenario()
@@ -85,6 +99,7 @@ def demo(
         with working("Judging"):
             plan = service.recommend(time.time())
         answer(shape.plan(plan, look()))
+        _exhibit(plan, exhibits or _place(folder, stays=once))
         _watch(service, source)
         if once:
             return
@@ -123,6 +138,22 @@ def _cluster(
             load_catalogue(),
         )
         yield service, source
+
+
+def _place(folder: Path, *, stays: bool) -> Path:
+    return Path(mkdtemp(prefix="gputailor-example-")) if stays else folder / "example"
+
+
+def _exhibit(plan: Plan, folder: Path) -> None:
+    """Write what Grafana and a mailbox would get; raises ``CommandError`` where it cannot."""
+    tell("What Grafana and your mailbox would get:")
+    try:
+        for line in write_exhibits(plan, folder):
+            tell(f"  {line}")
+    except OSError as error:
+        raise CommandError(
+            f"--folder: {folder} cannot be written: {error.strerror or error}"
+        ) from error
 
 
 class _Watched:

@@ -102,7 +102,8 @@ def _settings() -> str:
         "",
         (
             "`gputailor serve` takes each of these as a flag, as an environment variable or as a "
-            "key of the YAML file given with `--config`, in this order."
+            "key of the YAML file given with `--config`, in this order. Those of delivery "
+            "([delivery.md](delivery.md)) have no flag: command lines can be read by others."
         ),
         "",
         "| key | environment | default | meaning |",

@@ -6,10 +6,11 @@ Each check answers with what it saw; a problem always comes with the next step. 
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from importlib import metadata
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Final
 
 import httpx
@@ -17,11 +18,14 @@ import msgspec
 import typer
 
 from gputailor_agent.cli import options
+from gputailor_agent.cli.clusters import ClusterAccess
 from gputailor_agent.cli.errors import FAILED
+from gputailor_agent.cli.histories import PrometheusAccess, access_of, reachable
 from gputailor_agent.cli.settings import exporter_url
 from gputailor_agent.cli.terminal import answer, look
 from gputailor_agent.reports.console import draw
 from gputailor_agent.reports.document import Column, Document, Heading, Table
+from gputailor_agent.sources.resolving import DNS
 from gputailor_agent.store import Store
 
 _EXTRAS: Final = {
@@ -31,7 +35,6 @@ _EXTRAS: Final = {
 }
 _TIMEOUT_SECONDS: Final = 5.0
 _OURS: Final = "gputailor_exporter_build_info"
-_SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _SHOWN_PYTHON: Final = 3
 _COLUMNS: Final = (
     Column(title="check"),
@@ -43,6 +46,8 @@ _COLUMNS: Final = (
 _EPILOG = """Examples:
 
   gputailor doctor
+
+  gputailor doctor --context lab --namespace team-a
 
   gputailor doctor --store sqlite:///gputailor.db --target http://node-1:9836
 """
@@ -63,13 +68,32 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
+    *,
     store: options.Store = None,
     target: Annotated[
         list[str] | None, typer.Option("--target", help="An exporter to reach. Repeatable.")
     ] = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespaces = None,
+    prometheus_url: options.PrometheusUrl = None,
+    prometheus_bearer_token_file: options.PrometheusTokenFile = None,
+    prometheus_header: options.PrometheusHeaders = None,
+    prometheus_label: options.PrometheusLabels = None,
+    prometheus_ca_file: options.PrometheusCa = None,
 ) -> None:
-    """Check the installation, driver, cluster access, store and exporters. Exit 1 on a problem."""
-    checks = list(all_checks(store, target or []))
+    """Check installation, driver, cluster, store, Prometheus and exporters. Exit 1 on a problem."""
+    access = ClusterAccess(
+        kubeconfig=kubeconfig, context=context, namespaces=tuple(namespace or ())
+    )
+    prometheus = access_of(
+        prometheus_url,
+        bearer_token_file=prometheus_bearer_token_file,
+        headers=prometheus_header or (),
+        labels=prometheus_label or (),
+        ca_file=prometheus_ca_file,
+    )
+    checks = list(all_checks(store, target or [], access, prometheus))
     rows = tuple((check.name, check.standing, check.found, check.advice) for check in checks)
     title = "GPU Tailor doctor"
     page = Document(
@@ -80,14 +104,20 @@ def doctor(
         raise typer.Exit(FAILED)
 
 
-def all_checks(store: str | None, targets: Iterable[str]) -> Iterable[Check]:
+def all_checks(
+    store: str | None,
+    targets: Iterable[str],
+    access: ClusterAccess,
+    prometheus: PrometheusAccess,
+) -> Iterable[Check]:
     """Every check in order."""
     yield installation()
     for extra, modules in _EXTRAS.items():
         yield extra_installed(extra, modules)
     yield driver()
-    yield cluster_access(os.environ)
+    yield from cluster_checks(access)
     yield store_readable(store)
+    yield prometheus_answers(prometheus)
     found = [exporter_reachable(target) for target in targets]
     yield from found or [
         Check(
@@ -144,24 +174,43 @@ def driver(load: Callable[[str], object] = ctypes.CDLL) -> Check:
     return Check(name="NVIDIA driver", standing="ok", found="libnvidia-ml.so.1 loads")
 
 
-def cluster_access(environment: "os._Environ[str] | dict[str, str]") -> Check:
-    """Whether there is a kubeconfig or a service account."""
-    if _SERVICE_ACCOUNT.exists():
-        return Check(name="Kubernetes", standing="ok", found="running inside a cluster")
-    named = environment.get("KUBECONFIG", "")
-    paths = [Path(part) for part in named.split(os.pathsep) if part] or [
-        Path(environment.get("HOME", "/")) / ".kube" / "config"
-    ]
-    readable = [path for path in paths if os.access(path, os.R_OK)]
-    if readable:
-        return Check(name="Kubernetes", standing="ok", found=f"kubeconfig {readable[0]}")
-    return Check(
-        name="Kubernetes",
-        standing="problem" if named else "note",
-        found=f"no kubeconfig at {', '.join(str(path) for path in paths)}",
-        advice="set KUBECONFIG, or work from files: kubectl get … -o json > cluster.json "
-        "elsewhere, then --inventory cluster.json",
+def cluster_checks(access: ClusterAccess) -> Iterator[Check]:
+    """Whether the cluster answers, and what of the permissions is missing.
+
+    Without a cluster that anybody named, none is a note: files do as well.
+    """
+    from gputailor_agent.inventory.live import (  # noqa: PLC0415 - a second that others need not
+        ClusterError,
+        NoClusterError,
+        connect,
+        missing_permissions,
     )
+
+    named = access.asked or bool(os.environ.get("KUBECONFIG"))
+    try:
+        client = connect(access.kubeconfig, access.context)
+        with closing(client):
+            missing = missing_permissions(client, access.namespaces or None)
+    except ClusterError as error:
+        yield Check(
+            name="Kubernetes",
+            standing="note" if isinstance(error, NoClusterError) and not named else "problem",
+            found=str(error),
+            advice="or work from files: kubectl get … -o json > cluster.json elsewhere, then "
+            "--inventory cluster.json",
+        )
+        return
+    yield Check(name="Kubernetes", standing="ok", found=f"{client.host} answers ({client.where})")
+    if not missing:
+        yield Check(name="permissions", standing="ok", found="everything that is read may be read")
+    for one in missing:
+        place = f"in namespace {one.namespace}" if one.namespace else "in all namespaces"
+        yield Check(
+            name="permissions",
+            standing="note" if one.optional else "problem",
+            found=f"{', '.join(one.verbs)} on {one.resource} not granted {place}: {one.without}",
+            advice="grant it: docs/kubernetes.md, or name namespaces with --namespace",
+        )
 
 
 def store_readable(url: str | None) -> Check:
@@ -193,11 +242,39 @@ def store_readable(url: str | None) -> Check:
     return Check(name="store", standing="ok", found=f"{url} opens")
 
 
+def prometheus_answers(access: PrometheusAccess) -> Check:
+    """Whether a Prometheus answers and has metrics of GPUs."""
+    if not access.asked:
+        return Check(
+            name="Prometheus",
+            standing="note",
+            found="none asked for",
+            advice="give --prometheus-url http://HOST:9090 to check one",
+        )
+    from gputailor_agent.sources.prometheus import (  # noqa: PLC0415 - others need it not
+        PrometheusError,
+    )
+
+    try:
+        address, exporters = reachable(access, now=time.time())
+    except PrometheusError as error:
+        return Check(name="Prometheus", standing="problem", found=str(error))
+    if not exporters:
+        return Check(
+            name="Prometheus",
+            standing="problem",
+            found=f"{address} answers, but has no GPU metrics of the last day",
+            advice="does it scrape gputailor-exporter or dcgm-exporter? is it the right server?",
+        )
+    told = " and ".join(exporters)
+    return Check(name="Prometheus", standing="ok", found=f"{address} answers with {told} metrics")
+
+
 def exporter_reachable(target: str) -> Check:
     """Whether an exporter answers with our metrics."""
     name = f"exporter {target}"
     try:
-        url = exporter_url(target)
+        url = exporter_url(target).removeprefix(DNS)  # one of its addresses is enough here
         page = httpx.get(url, timeout=_TIMEOUT_SECONDS)
     except (httpx.HTTPError, ValueError, httpx.InvalidURL) as error:
         return Check(

@@ -36,10 +36,16 @@ _TOLD: Final[tuple[type[Exception], ...]] = (
 def is_told(error: Exception) -> bool:
     """Whether the error's text is written for people; any other is a fault of ours.
 
-    The store's own error is known only where a store was opened: importing it takes a second.
+    Errors of the store, live clusters and Prometheus are known only where those were used:
+    importing them takes a second.
     """
     store = sys.modules.get("gputailor_agent.store")
-    return isinstance(error, _TOLD if store is None else (*_TOLD, store.StoreError))
+    live = sys.modules.get("gputailor_agent.inventory.live.errors")
+    prometheus = sys.modules.get("gputailor_agent.sources.prometheus.client")
+    more = [store.StoreError] if store is not None else []
+    more += [live.ClusterError] if live is not None else []
+    more += [prometheus.PrometheusError] if prometheus is not None else []
+    return isinstance(error, (*_TOLD, *more))
 
 
 def exit_code_of(error: Exception) -> int:

@@ -1,7 +1,8 @@
 """From a command line's files, or an agent's store, to an assessment."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,7 +12,9 @@ import msgspec
 from gputailor_agent.assessment import Assessment, AssessmentSettings, assess, assess_store
 from gputailor_agent.catalog import Catalogue, load_catalogue
 from gputailor_agent.cli import joining, options
+from gputailor_agent.cli.clusters import ClusterAccess
 from gputailor_agent.cli.errors import CommandError, UsageError
+from gputailor_agent.cli.histories import PrometheusAccess, asked_window, read_history
 from gputailor_agent.cli.terminal import working
 from gputailor_agent.cli.windows import window_of
 from gputailor_agent.inventory.files import read_inventory
@@ -38,7 +41,9 @@ class Inputs:
     """What a command line asked to be judged."""
 
     archive: tuple[Path, ...] = ()  # wins over the store, which may come from the environment
+    prometheus: PrometheusAccess = field(default_factory=PrometheusAccess)
     inventory: tuple[Path, ...] = ()
+    live: ClusterAccess = field(default_factory=ClusterAccess)
     prices: Path | None = None
     rules: RuleSettings = field(default_factory=RuleSettings)
     since: str | None = None
@@ -61,12 +66,19 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
 
 def assess_inputs(inputs: Inputs) -> Assessment:
     """Judge what was asked for; raises ``UsageError`` where the options do not fit together."""
+    if inputs.inventory and inputs.live.asked:
+        raise UsageError(
+            "--inventory and a live cluster (--kubernetes, --context, --kubeconfig, --namespace) "
+            "were both given: give one of them"
+        )
+    if inputs.prometheus.asked and not inputs.archive:
+        return _assess_prometheus(inputs)
     if inputs.store and not inputs.archive:
         return _assess_store(inputs, inputs.store)
     if not inputs.archive:
         raise UsageError(
-            "nothing to judge: give --archive PATH (and --inventory PATH), or --store URL; "
-            "gputailor demo shows the product without either"
+            "nothing to judge: give --prometheus-url URL (and --context NAME), --archive PATH (and "
+            "--inventory PATH), or --store URL; gputailor demo shows the product without either"
         )
     return _assess_files(inputs)
 
@@ -81,11 +93,50 @@ def _assess_files(inputs: Inputs) -> Assessment:
         gathered = _roll_up(archive, inputs.cluster)
     with working("Reading the inventory"):
         at = gathered.last_data if gathered.last_data is not None else time.time()
-        inventory = read_inventory(inventory_paths, inputs.cluster, at)
+        inventory = _inventory(inputs, inventory_paths, at)
     if gathered.last_data is None and not archive.logs:
         raise CommandError(_nothing(archive_paths, gathered.problems))
     gathered = _with_logs(inputs, joins, gathered, archive, inventory)
     return _judge(inputs, gathered, inventory, catalogue)
+
+
+def _assess_prometheus(inputs: Inputs) -> Assessment:
+    """What a Prometheus has scraped, kept in the store where one is given."""
+    catalogue = load_catalogue(inputs.prices)
+    now = time.time()
+    paths = options.existing("--inventory", inputs.inventory)
+    window = asked_window(inputs.since, inputs.until, now)
+    with working("Reading the inventory"):
+        inventory = _inventory(inputs, paths, window.end)
+    with working("Reading the Prometheus") as tick, _cache(inputs.store) as store:
+        found = read_history(inputs.prometheus, inputs.cluster, window, store=store, progress=tick)
+    hours = {row.key.hour for row in found.rows}
+    gathered = Gathered(
+        rows=tuple(found.rows),
+        devices=tuple(found.devices),
+        first_data=float(min(hours)),
+        last_data=min(now, window.end),
+        problems=tuple(found.problems),
+        sources=("Prometheus",),
+    )
+    return _judge(inputs, gathered, inventory, catalogue)
+
+
+@contextmanager
+def _cache(url: str | None) -> "Iterator[Store | None]":
+    if not url:
+        yield None
+        return
+    from gputailor_agent.store import Store  # noqa: PLC0415 - a second that files do not need
+
+    with Store.open(url) as store:
+        yield store
+
+
+def _inventory(inputs: Inputs, paths: Sequence[Path], at: float) -> Inventory:
+    if inputs.live.asked:
+        return inputs.live.read(inputs.cluster, at)
+    return read_inventory(paths, inputs.cluster, at)
 
 
 def _judge(
@@ -233,9 +284,9 @@ def _assess_store(inputs: Inputs, url: str) -> Assessment:
 
 
 def _store_inventory(inputs: Inputs, store: "Store", window: Window) -> Inventory:
-    if inputs.inventory:
+    if inputs.inventory or inputs.live.asked:
         paths = options.existing("--inventory", inputs.inventory)
-        return read_inventory(paths, inputs.cluster, window.end)
+        return _inventory(inputs, paths, window.end)
     return store.inventory(inputs.cluster, window.end, since=window.start)
 
 

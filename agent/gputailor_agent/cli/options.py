@@ -35,6 +35,83 @@ InventoryFiles = Annotated[
         rich_help_panel=INPUTS,
     ),
 ]
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig",
+        help="Ask a live cluster what was asked for, by this kubeconfig.",
+        rich_help_panel=INPUTS,
+    ),
+]
+Context = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        help="Ask the live cluster of this context of the kubeconfig.",
+        rich_help_panel=INPUTS,
+    ),
+]
+Namespaces = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="Ask only about this namespace of the live cluster. Repeatable.",
+        rich_help_panel=INPUTS,
+    ),
+]
+Kubernetes = Annotated[
+    bool,
+    typer.Option(
+        "--kubernetes",
+        help="Ask the live cluster of the current context what was asked for.",
+        rich_help_panel=INPUTS,
+    ),
+]
+PrometheusUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--prometheus-url",
+        envvar="GPUTAILOR_PROMETHEUS_URL",
+        help="Read usage from this Prometheus: http://HOST:9090, with user:password@ if need be.",
+        rich_help_panel=INPUTS,
+    ),
+]
+PrometheusTokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--prometheus-bearer-token-file",
+        "--bearer-token-file",
+        help="File with a bearer token for the Prometheus.",
+        rich_help_panel=INPUTS,
+    ),
+]
+PrometheusHeaders = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--prometheus-header",
+        metavar="NAME: VALUE",
+        help="A header for the Prometheus, e.g. 'X-Scope-OrgID: team'. Repeatable.",
+        rich_help_panel=INPUTS,
+    ),
+]
+PrometheusLabels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--prometheus-label",
+        metavar="NAME=VALUE",
+        help="Only series with this label, where one server holds several clusters. Repeatable.",
+        rich_help_panel=INPUTS,
+    ),
+]
+PrometheusCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--prometheus-ca-file",
+        help="CA that signed the certificate of the Prometheus.",
+        rich_help_panel=INPUTS,
+    ),
+]
 Prices = Annotated[
     Path | None,
     typer.Option(
@@ -71,7 +148,8 @@ Store = Annotated[
     typer.Option(
         "--store",
         envvar="GPUTAILOR_STORE",
-        help="Read what an agent stored, e.g. sqlite:///gputailor.db, where no --archive is given.",
+        help="Read what an agent stored, e.g. sqlite:///gputailor.db, where no --archive is given. "
+        "With --prometheus-url what was read is kept there, so that the next time is quick.",
         rich_help_panel=INPUTS,
     ),
 ]

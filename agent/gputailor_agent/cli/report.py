@@ -5,7 +5,9 @@ from typing import Annotated
 import typer
 
 from gputailor_agent.cli import options
+from gputailor_agent.cli.clusters import ClusterAccess
 from gputailor_agent.cli.errors import THRESHOLD_EXCEEDED
+from gputailor_agent.cli.histories import access_of
 from gputailor_agent.cli.inputs import Inputs, assess_inputs
 from gputailor_agent.cli.terminal import answer, look, tell
 from gputailor_agent.model.judgement import Plan
@@ -16,6 +18,10 @@ _EPILOG = """Examples:
   kubectl get pods,nodes,jobs,deployments,replicasets -A -o json > cluster.json
 
   gputailor report --archive metrics/ --inventory cluster.json --since 14d
+
+  gputailor report --archive metrics/ --context lab          # asks the cluster itself
+
+  gputailor report --prometheus-url http://localhost:9090 --context lab --since 14d
 
   gputailor report --archive run.csv --inventory job.yaml    # a log and its manifest
 
@@ -33,7 +39,16 @@ def register(app: typer.Typer) -> None:
 def report(
     *,
     archive: options.Archive = None,
+    prometheus_url: options.PrometheusUrl = None,
+    prometheus_bearer_token_file: options.PrometheusTokenFile = None,
+    prometheus_header: options.PrometheusHeaders = None,
+    prometheus_label: options.PrometheusLabels = None,
+    prometheus_ca_file: options.PrometheusCa = None,
     inventory: options.InventoryFiles = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespaces = None,
+    kubernetes: options.Kubernetes = False,
     prices: options.Prices = None,
     thresholds: options.Thresholds = None,
     since: options.Since = None,
@@ -55,15 +70,29 @@ def report(
 ) -> None:
     """Report on a cluster: totals, what to change first and what it saves, every workload.
 
-    Usage comes from files (--archive, --inventory) or from an agent's --store. What was not
-    measured is shown as unknown, with the reason.
+    Usage comes from a Prometheus (--prometheus-url), from files (--archive) or from an agent's
+    --store; what was asked for from the cluster itself (--context, --kubernetes) or from files
+    (--inventory). What was not measured is shown as unknown, with the reason.
     """
     shape = options.output_format(output)
     rules = options.read_thresholds(thresholds)
     assessed = assess_inputs(
         Inputs(
             archive=tuple(archive or ()),
+            prometheus=access_of(
+                prometheus_url,
+                bearer_token_file=prometheus_bearer_token_file,
+                headers=prometheus_header or (),
+                labels=prometheus_label or (),
+                ca_file=prometheus_ca_file,
+            ),
             inventory=tuple(inventory or ()),
+            live=ClusterAccess(
+                kubeconfig=kubeconfig,
+                context=context,
+                namespaces=tuple(namespace or ()),
+                kubernetes=kubernetes,
+            ),
             prices=prices,
             rules=rules,
             since=since,

@@ -1,7 +1,10 @@
 """``gputailor serve``: the agent as one process, with its pages."""
 
 import logging
+import time
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -11,18 +14,32 @@ from gputailor_agent.assessment import AssessmentSettings
 from gputailor_agent.catalog import load_catalogue
 from gputailor_agent.cli import options
 from gputailor_agent.cli.errors import UsageError
+from gputailor_agent.cli.histories import pairs
 from gputailor_agent.cli.hosting import leaving, serving, stopping
 from gputailor_agent.cli.settings import AgentSettings, load_settings, threshold
 from gputailor_agent.cli.terminal import tell
 from gputailor_agent.inventory.files import read_inventory
 from gputailor_agent.rules import RuleSettings
-from gputailor_agent.schedule import AgentService, CronError, ServiceSettings, cron_trigger
+from gputailor_agent.schedule import (
+    AgentService,
+    CronError,
+    ServiceSettings,
+    Telemetry,
+    cron_trigger,
+)
+from gputailor_agent.schedule.backfill import HistoryFiller
+from gputailor_agent.schedule.delivering import Delivery
+from gputailor_agent.schedule.settings import InventoryReader
 from gputailor_agent.sources.scrape import ScrapeSource
 from gputailor_agent.store import Store
 
 _EPILOG: Final = """Examples:
 
   gputailor serve --target http://node-1:9836 --inventory cluster.json
+
+  gputailor serve --target http://node-1:9836 --context lab    # asks the cluster itself
+
+  gputailor serve --prometheus-url http://prometheus:9090 --kubernetes
 
   gputailor serve --config /etc/gputailor/agent.yaml
 
@@ -48,9 +65,29 @@ def serve(
     cluster: Annotated[str | None, typer.Option(help="The cluster's name.")] = None,
     target: Annotated[
         list[str] | None,
-        typer.Option("--target", help="An exporter to scrape: URL or HOST:PORT. Repeatable."),
+        typer.Option(
+            "--target",
+            help="An exporter to scrape: URL or HOST:PORT; dns+http://HOST:PORT is every address "
+            "of a host. Repeatable.",
+        ),
     ] = None,
+    prometheus_url: options.PrometheusUrl = None,
+    prometheus_bearer_token_file: options.PrometheusTokenFile = None,
+    prometheus_header: options.PrometheusHeaders = None,
+    prometheus_label: options.PrometheusLabels = None,
+    prometheus_ca_file: options.PrometheusCa = None,
     inventory: options.InventoryFiles = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespaces = None,
+    kubernetes: Annotated[
+        bool | None,
+        typer.Option(
+            "--kubernetes/--no-kubernetes",
+            help="Follow the live cluster of the current context; the default in a pod.",
+            rich_help_panel=options.INPUTS,
+        ),
+    ] = None,
     prices: options.Prices = None,
     store: Annotated[
         str | None, typer.Option(help="Where usage is kept: a file or a database URL.")
@@ -85,7 +122,16 @@ def serve(
         {
             "cluster": cluster,
             "targets": target,
+            "prometheus_url": prometheus_url,
+            "prometheus_bearer_token_file": prometheus_bearer_token_file,
+            "prometheus_headers": pairs("--prometheus-header", ":", prometheus_header or ()),
+            "prometheus_labels": pairs("--prometheus-label", "=", prometheus_label or ()),
+            "prometheus_ca_file": prometheus_ca_file,
             "inventory": inventory,
+            "kubernetes": kubernetes,
+            "kubeconfig": kubeconfig,
+            "context": context,
+            "namespaces": namespace,
             "prices": prices,
             "store": store,
             "listen": listen,
@@ -100,12 +146,14 @@ def serve(
     )
     _log(log_level)
     _check(settings)
-    with stopping() as asked, Store.open(settings.store) as opened, _source(settings) as source:
-        service = build_service(settings, opened, source)
+    with (
+        stopping() as asked,
+        Store.open(settings.store) as opened,
+        ExitStack() as parts,
+    ):
+        service = build_service(settings, opened, _usage(settings, parts), _reader(settings, parts))
         with serving(service, settings.listen) as url, leaving(asked):
-            tell(
-                f"gputailor: {url} (cluster {settings.cluster}, {len(settings.targets)} exporters)"
-            )
+            tell(f"gputailor: {url} (cluster {settings.cluster}, {_reads(settings)})")
             service.start()
             try:
                 while not asked.wait(_MIND_CLOCK_SECONDS):
@@ -136,10 +184,15 @@ def _log(level: str) -> None:
 
 def _check(settings: AgentSettings) -> None:
     """Raise ``UsageError`` for what only shows once everything is together."""
-    if not settings.targets:
+    if not settings.targets and not settings.prometheus.asked:
         raise UsageError(
             "no exporter to scrape: give --target http://NODE:9836, GPUTAILOR_TARGETS or targets "
-            "in the file; without a cluster try: gputailor demo"
+            "in the file, or --prometheus-url; without a cluster try: gputailor demo"
+        )
+    if settings.targets and settings.prometheus.asked:
+        raise UsageError(
+            "both targets and prometheus_url are set: exporters are scraped, or what a Prometheus "
+            "scraped is read; set one of them"
         )
     try:
         cron_trigger(settings.report_cron)
@@ -148,14 +201,49 @@ def _check(settings: AgentSettings) -> None:
     options.existing("--inventory", settings.inventory)
 
 
-def _source(settings: AgentSettings) -> ScrapeSource:
-    return ScrapeSource(
-        settings.targets, settings.cluster, timeout_seconds=settings.scrape_timeout_seconds
+def _reads(settings: AgentSettings) -> str:
+    if settings.prometheus.asked:
+        return "usage from a Prometheus"
+    return f"{len(settings.targets)} exporters"
+
+
+def _usage(settings: AgentSettings, parts: ExitStack) -> ScrapeSource | HistoryFiller:
+    """What tells of usage: exporters, or a Prometheus that scrapes them."""
+    if settings.prometheus.asked:
+        from gputailor_agent.rollup.history import fill_store  # noqa: PLC0415 - where needed only
+
+        return partial(
+            fill_store, parts.enter_context(settings.prometheus.source(settings.cluster))
+        )
+    return parts.enter_context(
+        ScrapeSource(
+            settings.targets, settings.cluster, timeout_seconds=settings.scrape_timeout_seconds
+        )
     )
 
 
-def build_service(settings: AgentSettings, store: Store, source: ScrapeSource) -> AgentService:
-    """The agent of these settings over an open store; not started."""
+def _reader(settings: AgentSettings, following: ExitStack) -> InventoryReader:
+    """What tells what was asked for: files, or a live cluster that is followed until the end."""
+    access = settings.cluster_access
+    if not access.asked:
+        return _files(settings)
+    live = following.enter_context(access.follow(settings.cluster))
+    tell(f"gputailor: following {live.where}")
+    return live.snapshot
+
+
+def _files(settings: AgentSettings) -> InventoryReader:
+    return lambda at: read_inventory(settings.inventory, settings.cluster, at)
+
+
+def build_service(
+    settings: AgentSettings,
+    store: Store,
+    usage: ScrapeSource | HistoryFiller,
+    reader: InventoryReader | None = None,
+) -> AgentService:
+    """The agent of these settings over an open store; not started. ``reader`` None reads files."""
+    telemetry = Telemetry()
     return AgentService(
         ServiceSettings(
             cluster=settings.cluster,
@@ -166,7 +254,12 @@ def build_service(settings: AgentSettings, store: Store, source: ScrapeSource) -
             assessment=AssessmentSettings(rules=RuleSettings(thresholds=settings.thresholds)),
         ),
         store,
-        source,
-        lambda at: read_inventory(settings.inventory, settings.cluster, at),
+        usage if isinstance(usage, ScrapeSource) else None,
+        reader or _files(settings),
         load_catalogue(settings.prices),
+        fill=None if isinstance(usage, ScrapeSource) else usage,
+        telemetry=telemetry,
+        delivery=Delivery(
+            settings.delivery, store, settings.cluster, clock=time.time, count=telemetry.ran
+        ),
     )

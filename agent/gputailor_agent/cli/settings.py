@@ -19,8 +19,12 @@ from pydantic_settings import (
 from pydantic_settings.exceptions import SettingsError as SourceError
 from pydantic_settings.sources import InitSettingsSource
 
+from gputailor_agent.cli.clusters import ClusterAccess, in_pod
+from gputailor_agent.cli.delivery import DeliveryKeys
 from gputailor_agent.cli.errors import UsageError
+from gputailor_agent.cli.histories import PrometheusAccess
 from gputailor_agent.rules import RuleSettings, SettingsError, check_settings
+from gputailor_agent.sources.resolving import DNS
 
 _LISTEN: Final = re.compile(r"(\[[0-9a-fA-F:.]*\]|[^:\[\]]*):(\d{1,5})")
 _HIGHEST_PORT: Final = 65535
@@ -28,7 +32,7 @@ _HIGHEST_PORT: Final = 65535
 _Value = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 
 
-class AgentSettings(BaseSettings):
+class AgentSettings(DeliveryKeys):
     """Everything the agent can be told."""
 
     model_config = SettingsConfigDict(env_prefix="GPUTAILOR_", extra="forbid", frozen=True)
@@ -36,10 +40,41 @@ class AgentSettings(BaseSettings):
 
     cluster: str = Field("default", min_length=1, description="The cluster's name.")
     targets: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Exporters to scrape: URLs, host:port, separated by commas."
+        (),
+        description="Exporters to scrape: URLs, host:port, separated by commas; "
+        "`dns+http://host:port` is every address of a host.",
+    )
+    prometheus_url: str = Field(
+        "", description="Read usage hourly from this Prometheus instead of scraping."
+    )
+    prometheus_bearer_token_file: Path | None = Field(
+        None, description="File with a bearer token for the Prometheus; read at each request."
+    )
+    prometheus_headers: dict[str, str] = Field(
+        {},
+        description="Headers for the Prometheus: a mapping in the file, JSON in the environment, "
+        'e.g. `{"X-Scope-OrgID": "team"}`.',
+    )
+    prometheus_labels: dict[str, str] = Field(
+        {},
+        description="Only series with these labels, where one server holds several clusters: "
+        "a mapping in the file, JSON in the environment.",
+    )
+    prometheus_ca_file: Path | None = Field(
+        None, description="CA that signed the certificate of the Prometheus."
     )
     inventory: Annotated[tuple[Path, ...], NoDecode] = Field(
         (), description="Files or folders with kubectl output or manifests."
+    )
+    kubernetes: bool | None = Field(
+        None,
+        description="Follow the live cluster of the current context; by default in a pod, or where "
+        "kubeconfig, context or namespaces say so, unless inventory files are given.",
+    )
+    kubeconfig: Path | None = Field(None, description="Kubeconfig of the live cluster.")
+    context: str | None = Field(None, description="Context of the live cluster.")
+    namespaces: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Only these namespaces of the live cluster, separated by commas."
     )
     prices: Path | None = Field(None, description="Your own prices (CSV).")
     store: str = Field("sqlite:///gputailor.db", description="Database URL.")
@@ -60,13 +95,40 @@ class AgentSettings(BaseSettings):
         'JSON in the environment, e.g. `{"idle": {"warn_minutes": 120}}`.',
     )
 
-    @field_validator("targets", "inventory", mode="before")
+    @field_validator("targets", "inventory", "namespaces", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         """A list, or one text with commas."""
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+    @property
+    def prometheus(self) -> PrometheusAccess:
+        """The Prometheus to read; one that is not ``asked`` where exporters are scraped."""
+        return PrometheusAccess(
+            url=self.prometheus_url,
+            bearer_token_file=self.prometheus_bearer_token_file,
+            headers=self.prometheus_headers,
+            labels=self.prometheus_labels,
+            ca_file=self.prometheus_ca_file,
+        )
+
+    @property
+    def cluster_access(self) -> ClusterAccess:
+        """The live cluster to follow; one that is not ``asked`` where files are read instead."""
+        named = bool(self.kubeconfig or self.context or self.namespaces)
+        follow = self.kubernetes
+        if follow is None:
+            follow = not self.inventory and (named or in_pod())
+        if not follow:
+            return ClusterAccess()
+        return ClusterAccess(
+            kubeconfig=self.kubeconfig,
+            context=self.context,
+            namespaces=self.namespaces,
+            kubernetes=True,
+        )
 
     @field_validator("targets")
     @classmethod
@@ -104,10 +166,13 @@ class AgentSettings(BaseSettings):
 
 
 def exporter_url(target: str) -> str:
-    """A target as the URL of its metrics page: ``node-1:9836`` -> ``http://node-1:9836/metrics``."""
+    """A target as the URL of its metrics page: ``node-1:9836`` -> ``http://node-1:9836/metrics``.
+
+    A URL with ``dns+`` in front stays so: it stands for every address of its host.
+    """
     url = target if "://" in target else f"http://{target}"
     scheme, _, rest = url.partition("://")
-    if scheme not in {"http", "https"} or not rest.strip("/"):
+    if scheme.removeprefix(DNS) not in {"http", "https"} or not rest.strip("/"):
         raise ValueError(f"expected a URL or HOST:PORT of an exporter, found {target!r}")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host}/{path}" if slash and path else f"{scheme}://{host}/metrics"

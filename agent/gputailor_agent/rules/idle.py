@@ -76,7 +76,9 @@ _MESSAGES: Final = {
     "nothing for {idle:seconds}; scale it to zero if nobody calls it",
     "idle.standby": "standby: the service worked {ago:seconds} ago and keeps its model loaded",
     "idle.not_running": "no pod of it holds a GPU at the window's end",
-    "idle.active": "all {gpus:count} GPU(s) worked within the last {idle:seconds}",
+    "idle.active": "in use: none of {gpus:count} GPU(s) has paused for longer than {idle:seconds} "
+    "by now",
+    "idle.active_now": "in use: {gpus:count} GPU(s) at work up to the window's end",
     "idle.some_active": "{idle_gpus:count} of {gpus:count} GPU(s) are idle, the others work: that "
     "is a question of how many, not of idleness",
     "idle.too_early": "nothing has run since it began {idle:seconds} ago; it counts as idle from "
@@ -215,7 +217,10 @@ def _silence(profile: Profile, standing: _Standing, limits: Limits) -> Silence |
 def _working(profile: Profile, standing: _Standing, evidence: tuple[Evidence, ...]) -> Silence:
     count, active = len(standing.devices), len(standing.active)
     if active == count:
-        why = message("idle.active", gpus=count, idle=max(d.seconds for d in standing.devices))
+        longest = max(device.seconds for device in standing.devices)
+        why = message("idle.active", gpus=count, idle=longest)
+        if longest < 1:
+            why = message("idle.active_now", gpus=count)
     else:
         why = message("idle.some_active", gpus=count, idle_gpus=count - active)
     return silence(_ID, profile, SilenceKind.FINE, why, evidence)

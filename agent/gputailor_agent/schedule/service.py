@@ -21,8 +21,11 @@ from gputailor_agent.model.judgement import Plan
 from gputailor_agent.model.profile import Window
 from gputailor_agent.model.usage import HOUR_SECONDS, UsageRow
 from gputailor_agent.reports.formats import render
-from gputailor_agent.rollup import CounterRollup, StateError, decode_state, encode_state
+from gputailor_agent.rollup import encode_state
 from gputailor_agent.rules.base import Catalogue, RuleSettings
+from gputailor_agent.schedule.backfill import Backfill, HistoryFiller, settled_end
+from gputailor_agent.schedule.delivering import Delivery
+from gputailor_agent.schedule.keeping import first_start, job_name, restored
 from gputailor_agent.schedule.settings import (
     InventoryReader,
     PageSource,
@@ -44,7 +47,6 @@ _FIRST_RETRY_SECONDS: Final = 60.0
 _LONGEST_RETRY_SECONDS: Final = 1800.0
 #: A plan may cost a twentieth of the time, whatever the settings say.
 _PAUSE_PER_PLAN: Final = 20.0
-_STARTED: Final = ("start", "first")  # job and period that tell when this store's agent began
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class AgentService:
     """One cluster's agent. ``clock`` returns Unix seconds; nothing else here reads a clock.
 
     ``inventory_reader`` may raise: then the last known inventory is used and the plan says so.
+    ``fill`` reads usage from a server that keeps it, instead of a ``source``.
     """
 
     def __init__(  # noqa: PLR0917 - the six parts it is made of, in the order of the data's way
@@ -82,14 +85,18 @@ class AgentService:
         clock: Callable[[], float] = time.time,
         *,
         telemetry: Telemetry | None = None,
+        fill: HistoryFiller | None = None,
+        delivery: Delivery | None = None,
     ) -> None:
         self.settings = settings
         self.telemetry = Telemetry() if telemetry is None else telemetry
         self._store = store
         self._source = source
+        self._backfill = None if fill is None else Backfill(fill, store)
         self._read_inventory = inventory_reader
         self._catalogue = catalogue
         self._clock = clock
+        self._delivery = delivery or Delivery.nowhere(store, settings.cluster, clock)
         self._report = cron_trigger(settings.report_cron)
         self._rolling = threading.RLock()  # the rollup and what is written from it
         self._scraping = threading.Lock()  # rounds, so that pages come in order
@@ -98,11 +105,11 @@ class AgentService:
         self._judged_seconds = 0.0  # what the last plan took
         self._last_round: ScrapeRound | None = None
         self._scheduler: BackgroundScheduler | None = None
-        self._rollup = self._restored()
+        self._rollup = restored(store, settings, self.telemetry)
         self._plan = store.latest_plan(settings.cluster)
         if self._plan is not None:
             self.telemetry.planned(self._plan)
-        self._first_start = self._known_start(clock())
+        self._first_start = first_start(store, settings, clock())
 
     @property
     def registry(self) -> CollectorRegistry:
@@ -141,6 +148,7 @@ class AgentService:
             "due": lambda: self.run_due(self._clock()),
             "hourly": lambda: self.run_due(self._clock()),
             "report": lambda: self.run_due(self._clock()),
+            "deliver": lambda: self._delivery.run(self._clock()),
         }
         if self._source is not None:
             work["scrape"] = lambda: self.tick_scrape(self._clock())
@@ -160,9 +168,12 @@ class AgentService:
     def stop(self) -> None:
         """Let running work end, write what is there, and stop."""
         if self._scheduler is not None:
+            self._delivery.stop()
+            self.flush(self._clock())  # whatever a mail server makes us wait for
             self._scheduler.shutdown(wait=True)
             self._scheduler = None
         self.flush(self._clock())
+        self._delivery.release()
 
     def _begin(self) -> None:
         now = self._clock()
@@ -216,6 +227,10 @@ class AgentService:
 
     def _due(self, now: float) -> Iterator[_Due]:
         """Each job with the period that ``now`` asks for, in the order they build on each other."""
+        if self._backfill is not None:
+            pause = self.settings.recommend_seconds
+            last = hour_name(settled_end(now))
+            yield _Due("history", last, lambda: self._fill(now, last), pause)
         ended = hour_name(now - HOUR_SECONDS)
         yield _Due("rollup", ended, lambda: self._roll_up(now, ended))
         hour = hour_name(now)
@@ -225,7 +240,7 @@ class AgentService:
 
         yield _Due("recommend", hour, recommend, self._plan_pause(now))
         fire = last_fire(self._report, now)
-        if fire is not None and fire >= self._first_start:
+        if fire is not None and fire >= self._first_start and self._has_data(fire, now):
             period = f"{hour_name(fire)}:{int(fire) % HOUR_SECONDS // 60:02d}"
             yield _Due("report", period, lambda: self._make_report(fire, now, period))
 
@@ -262,8 +277,16 @@ class AgentService:
                 )
 
     def _job(self, job: str) -> str:
-        """Name of a job's periods: several clusters may share one store."""
-        return f"{self.settings.cluster}/{job}"
+        return job_name(self.settings, job)
+
+    def _has_data(self, fire: float, now: float) -> bool:
+        return self._backfill is None or self._backfill.ready(fire, now)
+
+    def _fill(self, now: float, period: str) -> None:
+        if self._backfill is not None:
+            self._backfill.run(self._window(now).start, now)
+            with self._store.transaction() as tx:
+                self._marking("history", period, now)(tx)
 
     def _roll_up(self, now: float, period: str | None) -> None:
         with self._rolling:
@@ -273,10 +296,12 @@ class AgentService:
         began = time.perf_counter()
         self._roll_up(now, None)  # the open hours' rows, too
         inventory, problems = self._inventory(now)
-        assessment = self._assess(inventory, now, now, problems)
+        end = now if self._backfill is None else self._backfill.end(now)
+        assessment = self._assess(inventory, end, now, problems)
         with self._store.transaction() as tx:
             tx.put_resolution(self.settings.cluster, assessment.resolution, now)
             tx.put_plan(assessment.plan)
+            self._delivery.keep_notices(tx, assessment.plan)
             self._marking("recommend", period, now)(tx)
         self._judged_seconds = time.perf_counter() - began
         self._plan = assessment.plan
@@ -288,6 +313,7 @@ class AgentService:
         end = fire // HOUR_SECONDS * HOUR_SECONDS  # whole hours: the same whenever it is made
         plan = self._assess(inventory, end, now, problems).plan
         document, markdown = render(plan, "json"), render(plan, "markdown")
+        deliver = self._delivery.report(plan, period)
         with self._store.transaction() as tx:
             tx.put_report(
                 plan.cluster,
@@ -297,6 +323,7 @@ class AgentService:
                 document=document,
                 markdown=markdown,
             )
+            deliver(tx)
             self._marking("report", period, now)(tx)
 
     def _assess(
@@ -310,9 +337,15 @@ class AgentService:
             now=now,
             catalogue=self._catalogue,
             settings=self.settings.assessment,
-            problems=tuple(problems),
-            sources=("exporters scraped by the agent",) if self._source is not None else (),
+            measured_since=self._first_start if self._source is not None else None,
+            problems=(*problems, *self._backfill.problems) if self._backfill else tuple(problems),
+            sources=self._sources(),
         )
+
+    def _sources(self) -> tuple[str, ...]:
+        if self._backfill is not None:
+            return ("Prometheus",)
+        return ("exporters scraped by the agent",) if self._source is not None else ()
 
     def _window(self, end: float) -> Window:
         start = end - self.settings.window_days * _DAY_SECONDS
@@ -362,27 +395,3 @@ class AgentService:
             raise
         self._checkpointed = now
         self.telemetry.wrote_rows(len(rows))
-
-    def _restored(self) -> CounterRollup:
-        """Return the rollup as it was left, or a new one where that cannot be read."""
-        cluster, spread = self.settings.cluster, self.settings.spread_after_seconds
-        body = self._store.checkpoint(self._job("rollup"))
-        if body is None:
-            return CounterRollup(cluster, spread_after_seconds=spread)
-        try:
-            state = decode_state(body)
-            return CounterRollup(cluster, state=state, spread_after_seconds=spread)
-        except StateError:
-            log.exception("starting without what the rollup knew")
-            self.telemetry.ran("restore", "failed")
-            return CounterRollup(cluster, spread_after_seconds=spread)
-
-    def _known_start(self, now: float) -> float:
-        """When an agent first ran on this store: reports of earlier times are not owed."""
-        job, period = self._job(_STARTED[0]), _STARTED[1]
-        known = self._store.period(job, period)
-        if known is None:
-            with self._store.transaction() as tx:
-                tx.mark_period(job, period, at=now)
-            return now
-        return known.changed_at

@@ -19,6 +19,7 @@ class ServiceSettings:
     recommend_seconds: float = 300.0  # least age of a plan before the next one is made
     report_cron: str = "0 7 * * 1"  # Mondays, 7:00
     tick_seconds: float = 60.0  # how often due work is looked for
+    deliver_seconds: float = 15.0  # how often the outbox is looked into
     checkpoint_seconds: float = 0.0  # least time between checkpoints; 0: at each scrape
     spread_after_seconds: float = 300.0
     assessment: AssessmentSettings = field(default_factory=AssessmentSettings)

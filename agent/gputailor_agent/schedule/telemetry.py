@@ -10,12 +10,14 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 
 from gputailor_agent import metrics
-from gputailor_agent.model.judgement import Plan
+from gputailor_agent.model.judgement import Finding, Plan, Verdict
 from gputailor_agent.schedule.settings import Failure
 from gputailor_exporter.metrics import Family
 
 #: Counters that are there at 0 from the start: a rate sees the first failure, too.
-_JOBS: Final = ("scrape", "rollup", "recommend", "report")
+_JOBS: Final = ("scrape", "rollup", "recommend", "report", "deliver")
+#: Findings shown one by one; each is a series in somebody's Prometheus.
+SHOWN_FINDINGS: Final = 1000
 _OUTCOMES: Final = ("done", "failed", "missed", "skipped")
 
 # without it each counter has a second series, which nobody reads
@@ -49,6 +51,8 @@ class Telemetry:
         self._rows = self._counter(metrics.ROLLUP_ROWS)
         self._problems = self._counter(metrics.ROLLUP_PROBLEMS)
         self._findings = self._gauge(metrics.FINDINGS)
+        self._finding = self._gauge(metrics.FINDING)
+        self._finding_saving = self._gauge(metrics.FINDING_SAVING)
         self._workloads = self._gauge(metrics.WORKLOADS)
         self._gpu_hours = self._plan_gauge(metrics.SAVING_GPU_HOURS)
         self._money = self._gauge(metrics.SAVING_MONEY)
@@ -124,6 +128,7 @@ class Telemetry:
         self._findings.clear()
         for rule, number in findings.items():
             self._findings.labels(rule).set(number)
+        self._show_findings(plan)
         self._workloads.clear()
         for state, number in Tally(verdict.state for verdict in plan.verdicts).items():
             self._workloads.labels(state).set(number)
@@ -137,3 +142,23 @@ class Telemetry:
             money = plan.saving_money_per_month
             self._money.labels(money.currency).set(money.amount)
         self._plan_time.set(plan.made_at)
+
+    def _show_findings(self, plan: Plan) -> None:
+        """One series for each workload's first finding; what is resolved vanishes.
+
+        Containers of one workload share a series, which sums their savings.
+        """
+        found = [(one, one.primary) for one in plan.verdicts if one.primary is not None]
+        found.sort(key=lambda pair: -(pair[1].saving.gpu_hours_per_month or 0.0))
+        self._finding.clear()
+        self._finding_saving.clear()
+        for verdict, finding in found[:SHOWN_FINDINGS]:
+            labels = _labels(verdict, finding)
+            self._finding.labels(*labels).set(1)
+            if finding.saving.gpu_hours_per_month is not None:
+                self._finding_saving.labels(*labels).inc(finding.saving.gpu_hours_per_month)
+
+
+def _labels(verdict: Verdict, finding: Finding) -> tuple[str, ...]:
+    workload = verdict.workload
+    return (workload.namespace, workload.kind, workload.name, finding.rule, finding.severity.value)

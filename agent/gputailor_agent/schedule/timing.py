@@ -36,6 +36,7 @@ GRACE_SECONDS: Final[Mapping[str, int]] = {
     "due": 3600,
     "hourly": 3600,
     "report": 86400,
+    "deliver": 3600,
 }
 
 _OUTCOMES: Final = {
@@ -103,14 +104,15 @@ def build_scheduler(
     """Return a scheduler with the jobs of ``work``, not yet started.
 
     ``work``: what runs at ``start`` (once, at once), ``scrape``, ``due`` (each tick), ``hourly``
-    (one minute past the hour) and ``report``. ``count`` hears (job, outcome) of runs that were
-    missed, skipped or failed.
+    (one minute past the hour), ``report`` and ``deliver`` (the outbox).
+    ``count`` hears (job, outcome) of runs that were missed, skipped or failed.
     """
     triggers: dict[str, BaseTrigger] = {
         "start": DateTrigger(timezone=UTC),
         "scrape": IntervalTrigger(seconds=settings.scrape_seconds, timezone=UTC),
         "due": IntervalTrigger(seconds=settings.tick_seconds, timezone=UTC),
         "hourly": CronTrigger(minute=1, timezone=UTC),
+        "deliver": IntervalTrigger(seconds=settings.deliver_seconds, timezone=UTC),
         "report": cron_trigger(settings.report_cron),
     }
     scheduler = BackgroundScheduler(

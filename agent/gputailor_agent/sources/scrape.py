@@ -2,7 +2,8 @@
 
 Connections are kept between rounds and targets are asked side by side. A page counts as taken at
 the time the caller gives; a page with one broken line is refused as a whole, since the next round
-comes in seconds and a half-read page would look like devices that went away.
+comes in seconds and a half-read page would look like devices that went away. Targets that begin
+with ``dns+`` are resolved at every round to one target per address.
 """
 
 import ssl
@@ -19,6 +20,15 @@ from gputailor_agent.model.usage import Page
 from gputailor_agent.sources.exposition import PageReader
 from gputailor_agent.sources.lines import batches
 from gputailor_agent.sources.problems import ProblemList
+from gputailor_agent.sources.resolving import (
+    DNS,
+    Address,
+    Resolver,
+    UnresolvedError,
+    addresses,
+    is_dns,
+    system_resolver,
+)
 
 ACCEPT: Final = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.9"
 _OPENMETRICS: Final = "application/openmetrics-text"
@@ -40,6 +50,7 @@ class FailureReason(StrEnum):
     NOT_OURS = "not_ours"  # a page without any metric that we know
     BROKEN = "broken"  # the connection ended early, or the answer is no HTTP
     ADDRESS = "address"  # the target is no address
+    DNS = "dns"  # its name has none
 
 
 class ScrapeFailure(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,11 +93,21 @@ def _public(url: httpx.URL) -> str:
     return str(url.copy_with(username=None, password=None))
 
 
+def _name(target: Address | ScrapeFailure) -> str:
+    return target.target if isinstance(target, ScrapeFailure) else str(target.url)
+
+
+def _host_header(target: Address) -> str:
+    host = f"[{target.name}]" if ":" in target.name else target.name
+    return host if target.url.port is None else f"{host}:{target.url.port}"
+
+
 class ScrapeSource:
     """Scrapes a fixed list of targets; close it, or use it as a context manager.
 
-    A target is ``host:port`` or a URL, which may carry ``user:password@``. ``verify`` is what
-    httpx takes: True, False, or an ``ssl.SSLContext`` with the CA of the exporters.
+    A target is ``host:port`` or a URL, which may carry ``user:password@``; with ``dns+`` in front
+    of a URL it stands for every address of its host. ``verify`` is what httpx takes: True, False,
+    or an ``ssl.SSLContext`` with the CA of the exporters.
     """
 
     def __init__(
@@ -97,23 +118,26 @@ class ScrapeSource:
         *,
         verify: bool | ssl.SSLContext = True,
         largest_bytes: int = _LARGEST,
+        resolver: Resolver = system_resolver,
     ) -> None:
         self._targets = tuple(dict.fromkeys(targets))
         self._cluster = cluster
         self._timeout = timeout_seconds
         self._largest = largest_bytes
+        self._resolver = resolver
         self._readers: dict[str, PageReader] = {}
+        at_once = _AT_ONCE if any(map(is_dns, self._targets)) else len(self._targets) or 1
         self._client = httpx.Client(
             timeout=httpx.Timeout(timeout_seconds),
             limits=httpx.Limits(
-                max_connections=None, max_keepalive_connections=len(self._targets) or 1
+                max_connections=None, max_keepalive_connections=max(at_once, len(self._targets))
             ),
             headers={"Accept": ACCEPT, "Accept-Encoding": "gzip", "User-Agent": "gputailor-agent"},
             verify=verify,
             trust_env=False,  # exporters are neighbours: no proxy stands between
         )
         self._pool = ThreadPoolExecutor(
-            max_workers=min(_AT_ONCE, len(self._targets)) or 1, thread_name_prefix="scrape"
+            max_workers=min(_AT_ONCE, at_once), thread_name_prefix="scrape"
         )
 
     def __enter__(self) -> Self:
@@ -137,25 +161,38 @@ class ScrapeSource:
         """
         began = time.monotonic()
 
-        def ask(target: str) -> Page | ScrapeFailure:
+        def ask(target: Address | ScrapeFailure) -> Page | ScrapeFailure:
+            if isinstance(target, ScrapeFailure):
+                return target
             return self._ask(target, lambda: at + time.monotonic() - began)
 
-        results = list(self._pool.map(ask, self._targets))
+        found = [one for part in self._pool.map(self._found, self._targets) for one in part]
+        asked = list({_name(one): one for one in found}.values())
+        results = list(self._pool.map(ask, asked))
+        self._readers = {
+            key: reader for key, reader in self._readers.items() if key in set(map(_name, asked))
+        }
         return ScrapeResult(
             pages=tuple(result for result in results if isinstance(result, Page)),
             failures=tuple(result for result in results if isinstance(result, ScrapeFailure)),
         )
 
-    def _ask(self, target: str, clock: Callable[[], float]) -> Page | ScrapeFailure:
+    def _found(self, target: str) -> list[Address] | list[ScrapeFailure]:
+        """Where to ask for a target, or why nowhere."""
         try:
-            url = target_url(target)
+            url = target_url(target.removeprefix(DNS))
+            return addresses(url, self._resolver) if is_dns(target) else [Address(url)]
         except ValueError as error:
-            return ScrapeFailure(
-                target=target.rpartition("@")[2], reason=FailureReason.ADDRESS, text=str(error)
-            )
-        shown = _public(url)
+            reason, text = FailureReason.ADDRESS, str(error)
+        except UnresolvedError as error:
+            reason, text = FailureReason.DNS, str(error)
+            target = f"{DNS}{_public(url)}"
+        return [ScrapeFailure(target=target.rpartition("@")[2], reason=reason, text=text)]
+
+    def _ask(self, target: Address, clock: Callable[[], float]) -> Page | ScrapeFailure:
+        shown = _public(target.url)
         try:
-            return self._page(target, url, clock)
+            return self._page(target, clock)
         except _Refused as refused:
             return ScrapeFailure(target=shown, reason=refused.reason, text=str(refused))
         except httpx.TimeoutException:
@@ -175,15 +212,18 @@ class ScrapeSource:
                 text=str(error) or type(error).__name__,
             )
 
-    def _page(self, target: str, url: httpx.URL, clock: Callable[[], float]) -> Page:
-        with self._client.stream("GET", url) as response:
+    def _page(self, target: Address, clock: Callable[[], float]) -> Page:
+        key, url = str(target.url), target.url
+        more = {"sni_hostname": target.name} if target.name else {}
+        host = {"Host": _host_header(target)} if target.name else {}
+        with self._client.stream("GET", url, headers=host, extensions=more) as response:
             at = clock()
             kind = self._check(response)
             pieces = list(self._body(response))
         problems = ProblemList()
-        if target not in self._readers:
-            self._readers[target] = PageReader(self._cluster, _public(url), problems)
-        reader = self._readers[target]
+        if key not in self._readers:
+            self._readers[key] = PageReader(self._cluster, _public(url), problems)
+        reader = self._readers[key]
         reader.problems = problems
         pages = list(reader.read(batches(pieces), at=at, stamped=False))
         if kind == _OPENMETRICS and not reader.ended:

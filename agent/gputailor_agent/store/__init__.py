@@ -4,8 +4,18 @@ SQLite in a file by default, PostgreSQL by the same code. Nothing here reads a c
 """
 
 from gputailor_agent.store.database import StoreError
+from gputailor_agent.store.outbox import Letter, Outbox, Spell
 from gputailor_agent.store.reading import KeptReport, Period
 from gputailor_agent.store.store import Store
 from gputailor_agent.store.writing import Transaction
 
-__all__ = ["KeptReport", "Period", "Store", "StoreError", "Transaction"]
+__all__ = [
+    "KeptReport",
+    "Letter",
+    "Outbox",
+    "Period",
+    "Spell",
+    "Store",
+    "StoreError",
+    "Transaction",
+]

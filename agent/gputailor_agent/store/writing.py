@@ -33,6 +33,11 @@ class Transaction:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    @property
+    def connection(self) -> Connection:
+        """Where parts with tables of their own write, inside this transaction."""
+        return self._connection
+
     def put_usage(self, rows: Iterable[UsageRow]) -> None:
         """Write absolute hourly rows over those of the same keys."""
         self._upsert(tables.usage_hourly, [usage_columns(row) for row in rows])

@@ -165,6 +165,7 @@ def test_the_api_lists_workloads_and_keeps_unknown_null(client):
 def test_every_api_path_is_described(client):
     described = client.get("/api/v1/openapi.json").json()
     assert set(described["paths"]) == {
+        "/api/v1/findings",
         "/api/v1/report",
         "/api/v1/reports",
         "/api/v1/reports/{period}",
@@ -174,6 +175,17 @@ def test_every_api_path_is_described(client):
         "/healthz",
         "/readyz",
     }
+
+
+def test_findings_are_listed_flat_with_what_saves_most_first(client, empty):
+    listed = client.get("/api/v1/findings").json()
+    assert [one["workload"] for one in listed["findings"]] == [IDLE, FEWER]
+    first = listed["findings"][0]
+    assert (first["rule"], first["namespace"], first["kind"]) == ("idle", *IDLE.split("/")[:2])
+    assert first["message"]
+    assert first["change"]
+    assert first["saving_money_per_month"]["currency"] == "USD"
+    assert empty.get("/api/v1/findings").status_code == 503
 
 
 def test_weekly_reports_are_listed_and_given_as_they_were_made(client, empty):

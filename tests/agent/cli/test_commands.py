@@ -17,7 +17,7 @@ from tests.agent.cli.clusters import HOUR, START, inventory, log, manifest, page
 
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch, tmp_path):
-    for name in ("GPUTAILOR_STORE", "GPUTAILOR_CLUSTER"):
+    for name in ("GPUTAILOR_STORE", "GPUTAILOR_CLUSTER", "GPUTAILOR_PROMETHEUS_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.chdir(tmp_path)

@@ -79,6 +79,16 @@ def test_once_reports_scrapes_live_and_leaves_nothing(scenario):
         assert say(message, strict=True)
     assert processes(scenario) == []
     assert left(scenario) == []
+    (dashboards,) = re.findall(r"recording rules and alerts: (\S+)", err)
+    assert {path.name for path in Path(dashboards).iterdir()} == {
+        "dashboards",
+        "kubernetes",
+        "rules",
+    }
+    reports = [Path(path) for path in re.findall(r"weekly report: (\S+)", err)]
+    assert {path.suffix for path in reports} == {".html", ".md", ".json"}
+    for path in reports:
+        assert "demo" in path.read_text("utf-8")
 
 
 def test_the_page_stays_until_ctrl_c_and_then_all_is_gone(scenario):

@@ -4,8 +4,14 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+import yaml
 
 from gputailor_agent.cli import app, doctor
+from gputailor_agent.cli.clusters import ClusterAccess
+from gputailor_agent.cli.histories import PrometheusAccess
+from tests.agent.cli.name_server import prometheus_with
+from tests.agent.inventory.live.api_server import ApiServer
+from tests.agent.inventory.live.conftest import kubeconfig_of
 
 
 @pytest.fixture
@@ -38,6 +44,11 @@ def test_an_exporter_that_answers_is_fine(exporter):
     assert "1 devices" in check.found
 
 
+def test_a_target_that_is_resolved_is_asked_at_one_of_its_addresses(exporter):
+    check = doctor.exporter_reachable(f"dns+http://{exporter[0]}")
+    assert check.standing == "ok"
+
+
 def test_an_exporter_that_is_busy_starting_is_told(exporter):
     exporter[1].status = 503
     check = doctor.exporter_reachable(exporter[0])
@@ -68,20 +79,74 @@ def test_a_driver_that_loads_is_fine_and_one_that_does_not_is_a_note():
     assert "cannot open" in check.found
 
 
-def test_a_kubeconfig_that_is_named_but_missing_is_a_problem(tmp_path):
-    check = doctor.cluster_access({"KUBECONFIG": str(tmp_path / "none")})
-    assert check.standing == "problem"
-    assert "KUBECONFIG" in check.advice
-
-
-def test_no_kubeconfig_at_all_is_only_a_note(tmp_path):
-    assert doctor.cluster_access({"HOME": str(tmp_path)}).standing == "note"
-
-
-def test_a_kubeconfig_that_can_be_read_is_fine(tmp_path):
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """An API server of ours as the current context."""
+    server = ApiServer()
     path = tmp_path / "config"
-    path.write_text("apiVersion: v1\n")
-    assert doctor.cluster_access({"KUBECONFIG": str(path)}).standing == "ok"
+    path.write_text(yaml.safe_dump(kubeconfig_of(server.url)), encoding="utf-8")
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    yield server
+    server.stop()
+
+
+def test_a_kubeconfig_that_is_named_but_missing_is_a_problem(tmp_path, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    (check,) = doctor.cluster_checks(ClusterAccess())
+    assert check.standing == "problem"
+    assert "--kubeconfig PATH or set KUBECONFIG" in check.found
+
+
+def test_no_kubeconfig_at_all_is_only_a_note(tmp_path, monkeypatch):
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (check,) = doctor.cluster_checks(ClusterAccess())
+    assert check.standing == "note"
+
+
+def test_a_cluster_that_answers_and_grants_everything_is_fine(cluster):
+    found = list(doctor.cluster_checks(ClusterAccess()))
+    assert [check.standing for check in found] == ["ok", "ok"]
+    assert f"{cluster.url} answers (context 'lab'" in found[0].found
+
+
+def test_a_missing_permission_is_told_with_what_it_costs(cluster):
+    cluster.granted = lambda attributes: attributes["resource"] not in {"nodes", "jobs"}
+    _, nodes, jobs = doctor.cluster_checks(ClusterAccess())
+    assert (nodes.standing, jobs.standing) == ("note", "problem")
+    assert "list, watch on nodes not granted in all namespaces: GPU models" in nodes.found
+    assert "docs/kubernetes.md" in jobs.advice
+
+
+def test_a_wrong_context_is_a_problem_that_names_those_there_are(cluster):
+    (check,) = doctor.cluster_checks(ClusterAccess(context="lap"))
+    assert check.standing == "problem"
+    assert "contexts there are: lab" in check.found
+
+
+def test_a_prometheus_that_does_not_answer_is_a_problem():
+    check = doctor.prometheus_answers(PrometheusAccess(url="http://127.0.0.1:1"))
+    assert check.standing == "problem"
+    assert "127.0.0.1:1 cannot be reached" in check.found
+
+
+@pytest.mark.parametrize(
+    ("names", "standing", "told"),
+    [
+        (["DCGM_FI_DEV_GPU_UTIL"], "ok", "answers with dcgm metrics"),
+        ([], "problem", "has no GPU metrics of the last day"),
+    ],
+)
+def test_a_prometheus_is_asked_what_it_has_of_gpus(names, standing, told):
+    with prometheus_with(names) as server:
+        check = doctor.prometheus_answers(PrometheusAccess(url=server.url))
+    assert check.standing == standing
+    assert told in check.found
+
+
+def test_a_prometheus_that_nobody_named_is_only_a_note():
+    assert doctor.prometheus_answers(PrometheusAccess()).standing == "note"
 
 
 def test_a_missing_extra_is_told_with_the_command():
@@ -101,6 +166,7 @@ def test_a_problem_exits_1_and_notes_alone_exit_0(capsys, tmp_path, monkeypatch)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("GPUTAILOR_STORE", raising=False)
+    monkeypatch.delenv("GPUTAILOR_PROMETHEUS_URL", raising=False)
     assert app.run("gputailor", ["doctor"]) == 0
     assert app.run("gputailor", ["doctor", "--target", "127.0.0.1:1"]) == 1
     assert "what to do" in capsys.readouterr().out

@@ -6,6 +6,7 @@ import pytest
 from typer.main import get_command
 
 from gputailor_agent.cli.app import build
+from gputailor_agent.cli.delivery import DeliveryKeys
 from gputailor_agent.cli.errors import UsageError
 from gputailor_agent.cli.settings import (
     AgentSettings,
@@ -115,10 +116,16 @@ def test_a_threshold_of_the_command_line_is_read():
             threshold(wrong)
 
 
-def test_every_setting_can_be_given_as_a_flag():
+def test_every_setting_but_those_of_delivery_can_be_given_as_a_flag():
     options = {one.name for one in get_command(build()).commands["serve"].params}
-    singular = {"targets": "target"}
-    assert {singular.get(name, name) for name in AgentSettings.model_fields} <= options
+    singular = {
+        "targets": "target",
+        "namespaces": "namespace",
+        "prometheus_headers": "prometheus_header",
+        "prometheus_labels": "prometheus_label",
+    }
+    named = set(AgentSettings.model_fields) - set(DeliveryKeys.model_fields)
+    assert {singular.get(name, name) for name in named} <= options
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path):
@@ -131,6 +138,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
     [
         ("node-1:9836", "http://node-1:9836/metrics"),
         ("http://node-1:9836/", "http://node-1:9836/metrics"),
+        ("dns+http://exporters.lab.svc:9836", "dns+http://exporters.lab.svc:9836/metrics"),
         ("https://[::1]:9836/x/metrics", "https://[::1]:9836/x/metrics"),
     ],
 )

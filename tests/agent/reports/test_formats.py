@@ -24,8 +24,8 @@ from tests.agent.reports.plans import FEWER, FINE, IDLE, UNSEEN, WATCHED, sample
 TEXTS = ("table", "markdown")
 
 
-def test_the_four_formats_register_themselves():
-    assert set(formats()) == {"table", "json", "markdown", "csv"}
+def test_the_five_formats_register_themselves():
+    assert set(formats()) == {"table", "json", "markdown", "csv", "html"}
 
 
 def test_an_unknown_format_names_those_there_are():

@@ -14,6 +14,7 @@ from gputailor_agent.model.judgement import (
     SilenceKind,
 )
 from gputailor_agent.model.usage import SignalUse
+from gputailor_agent.reports.wording import say
 from gputailor_agent.rules import idle
 from gputailor_agent.rules.idleness import Doubt
 from tests.agent.factories import (
@@ -85,7 +86,8 @@ def worked_until(ago_hours, work=None):
 
 
 def test_after_some_work_it_takes_four_hours_to_warn_and_five_to_act():
-    assert worked_until(3).message.key == "idle.active"
+    paused = worked_until(3).message
+    assert say(paused) == "in use: none of 1 GPU has paused for longer than 3 h by now"
     warned, acted = worked_until(4), worked_until(5)
     assert isinstance(warned, Finding)
     assert isinstance(acted, Finding)
@@ -246,7 +248,7 @@ def test_a_transcoding_job_without_kernels_is_not_idle():
     usage = rows(NOW - 6 * HOUR, NOW, kernel=0.0, decoder=0.8, last_active=float(NOW))
     answer = judge(usage, [pod(start=NOW - 6 * HOUR)])
     assert isinstance(answer, Silence)
-    assert answer.message.key == "idle.active"
+    assert say(answer.message) == "in use: 1 GPU at work up to the window's end"
 
 
 def test_kernels_alone_are_enough_only_with_that_said_and_less_confidence():

@@ -1,0 +1,120 @@
+"""Usage out of a Prometheus, where a command line or the agent's settings name one.
+
+Its client and the store are imported only then: other commands must not pay for them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gputailor_agent.cli.errors import CommandError, UsageError
+from gputailor_agent.cli.windows import DEFAULT_DAYS, window_of
+
+if TYPE_CHECKING:
+    from gputailor_agent.model.profile import Window
+    from gputailor_agent.rollup.history import History
+    from gputailor_agent.sources.prometheus import PrometheusSource
+    from gputailor_agent.store import Store
+
+_DAY_SECONDS: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrometheusAccess:
+    """Which Prometheus to ask, and how; user and password may stand in the URL."""
+
+    url: str = ""
+    bearer_token_file: Path | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ca_file: Path | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether one is to be asked at all."""
+        return bool(self.url)
+
+    def source(self, cluster: str, *, attempts: int = 5) -> "PrometheusSource":
+        """The server as a source, to be closed; raises ``PrometheusError`` for a wrong address."""
+        from gputailor_agent.sources.prometheus import Access, PrometheusSource  # noqa: PLC0415
+
+        return PrometheusSource(
+            self.url,
+            cluster,
+            access=Access(
+                bearer_token_file=self.bearer_token_file,
+                headers=dict(self.headers),
+                ca_file=self.ca_file,
+                attempts=attempts,
+            ),
+            labels=self.labels,
+        )
+
+
+def access_of(
+    url: str | None,
+    *,
+    bearer_token_file: Path | None = None,
+    headers: Sequence[str] = (),
+    labels: Sequence[str] = (),
+    ca_file: Path | None = None,
+) -> PrometheusAccess:
+    """What options say; raises ``UsageError`` for those that mean nothing."""
+    if not url and (bearer_token_file or headers or labels or ca_file):
+        raise UsageError("options of a Prometheus were given, but not which: add --prometheus-url")
+    return PrometheusAccess(
+        url=url or "",
+        bearer_token_file=bearer_token_file,
+        headers=pairs("--prometheus-header", ":", headers),
+        labels=pairs("--prometheus-label", "=", labels),
+        ca_file=ca_file,
+    )
+
+
+def pairs(option: str, sign: str, texts: Sequence[str]) -> dict[str, str]:
+    """Names and values of ``NAME: VALUE`` or ``NAME=VALUE``."""
+    found = {}
+    for text in texts:
+        name, there, value = text.partition(sign)
+        if not there or not name.strip():
+            # what stands there may be a secret: it is not repeated
+            raise UsageError(f"{option}: expected NAME{sign}VALUE, found no '{sign}' after a name")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def asked_window(since: str | None, until: str | None, now: float) -> "Window":
+    """The window asked for, as far as is known before the server is asked."""
+    if since is None:
+        since = f"{DEFAULT_DAYS}d"
+    return window_of(since, until, first_data=None, last_data=None, now=now)
+
+
+def read_history(
+    access: PrometheusAccess,
+    cluster: str,
+    window: "Window",
+    *,
+    store: "Store | None" = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> "History":
+    """Read the window; raises ``PrometheusError``, and ``CommandError`` where it holds nothing."""
+    from gputailor_agent.rollup.history import read_window  # noqa: PLC0415 - see above
+
+    reachable(access, now=window.end)  # a wrong address is told at once, not after many attempts
+    with access.source(cluster) as source:
+        found = read_window(source, window.start, window.end, store, progress)
+        if not found.rows:
+            told = "".join(f"\n  {problem}" for problem in found.problems)
+            raise CommandError(
+                f"{source.address} has GPU metrics, but no pod that held a GPU in this time; are "
+                f"the exporters told which pods hold which GPU?{told}"
+            )
+    return found
+
+
+def reachable(access: PrometheusAccess, *, now: float) -> tuple[str, tuple[str, ...]]:
+    """The server's address and the exporters it had metrics of in the last day."""
+    with access.source("", attempts=1) as source:
+        return source.address, source.dialects(now - _DAY_SECONDS, now)

@@ -1,0 +1,187 @@
+"""What a report or a notice says, made once and kept: every recipient gets the same words.
+
+Mails show long tables shortened; the JSON attachment holds everything.
+"""
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from gputailor_agent.model.judgement import Finding, Plan, Verdict
+from gputailor_agent.reports import html, markdown, plan_page, units
+from gputailor_agent.reports.document import (
+    Block,
+    Code,
+    Document,
+    Facts,
+    Heading,
+    Paragraph,
+    Table,
+)
+from gputailor_agent.reports.formats import render
+from gputailor_agent.reports.wording import say, sentence
+
+#: Rows of a table that a mail shows.
+SHOWN_ROWS: Final = 60
+
+REPORT: Final = "report"
+IDLE: Final = "idle"
+
+_DAY_SECONDS: Final = 86400
+_LONGEST_SUBJECT: Final = 180
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    """A message without its recipient. ``document`` is JSON text, attached as ``name``.json."""
+
+    kind: str  # REPORT or IDLE
+    cluster: str
+    period: str
+    made_at: float  # Unix seconds
+    subject: str
+    text: str  # Markdown
+    html: str
+    document: str
+    name: str
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Content)
+
+
+def pack(content: Content) -> bytes:
+    """The content as the store keeps it."""
+    return _ENCODER.encode(content)
+
+
+def unpack(body: bytes) -> Content:
+    """The content that was kept; raises ``msgspec.DecodeError`` for anything else."""
+    return _DECODER.decode(body)
+
+
+def report_content(plan: Plan, period: str, *, public_url: str = "") -> Content:
+    """The report of a plan for a period such as ``2026-01-05T07:00``."""
+    saving = plan.saving_money_per_month
+    told = f": {units.money(saving, per='month')} to save" if saving and saving.amount > 0 else ""
+    days = f"{plan.window.seconds / _DAY_SECONDS:.3g} days to {units.utc(plan.window.end)}"
+    page = _with_origin(shortened(plan_page.compose(plan)), plan, period, public_url)
+    return Content(
+        kind=REPORT,
+        cluster=plan.cluster,
+        period=period,
+        made_at=plan.made_at,
+        subject=_subject(f"GPU report {plan.cluster}, {days}{told}"),
+        text=markdown.draw(page),
+        html=html.draw(page, public_url=public_url),
+        document=render(plan, "json"),
+        name=_file_name("gputailor-report", plan.cluster, period),
+    )
+
+
+def notice_content(
+    verdict: Verdict,
+    finding: Finding,
+    *,
+    period: str,
+    since: float,
+    made_at: float,
+    public_url: str,
+) -> Content:
+    """The notice that a workload went idle at ``since`` (Unix seconds)."""
+    workload = verdict.workload
+    title = f"Idle GPUs: {workload.id}"
+    blocks: list[Block] = [
+        Heading(text=title, level=1),
+        Paragraph(text=sentence(say(finding.message))),
+        Facts(pairs=_notice_facts(verdict, finding, since)),
+    ]
+    blocks += [Paragraph(text=f"Mind: {sentence(say(risk))}") for risk in finding.risks]
+    if finding.change.command:
+        blocks += [Heading(text="What to do"), Code(text=finding.change.command, language="sh")]
+    blocks.append(Paragraph(text=_why_you(public_url), tone="muted"))
+    page = Document(title=title, blocks=tuple(blocks))
+    return Content(
+        kind=IDLE,
+        cluster=workload.cluster,
+        period=period,
+        made_at=made_at,
+        subject=_subject(
+            f"Idle GPUs on {workload.cluster}: {workload.namespace}/{workload.name} "
+            f"since {units.utc(since)}"
+        ),
+        text=markdown.draw(page),
+        html=html.draw(page, public_url=public_url),
+        document=msgspec.json.encode(finding).decode(),
+        name=_file_name("gputailor-idle", workload.cluster, period),
+    )
+
+
+def _notice_facts(verdict: Verdict, finding: Finding, since: float) -> tuple[tuple[str, str], ...]:
+    workload = verdict.workload
+    return (
+        ("cluster", workload.cluster),
+        ("workload", f"{workload.kind} {workload.namespace}/{workload.name}"),
+        ("container", workload.container),
+        ("idle since", units.utc(since)),
+        ("GPUs", units.count(verdict.gpus_now)),
+        ("model", ", ".join(verdict.device_models) or units.UNKNOWN),
+        ("saving", units.money(finding.saving.money_per_month, per="month")),
+        ("confidence", finding.confidence.value),
+    )
+
+
+def _why_you(public_url: str) -> str:
+    more = f" The agent's page: {public_url}/" if public_url else ""
+    return (
+        "Sent once for this idle time. Another receiver: annotation gputailor.io/notify on the "
+        f"workload; never again: gputailor.io/ignore: idle.{more}"
+    )
+
+
+def _with_origin(page: Document, plan: Plan, period: str, public_url: str) -> Document:
+    where = f" Up to date at {public_url}/" if public_url else ""
+    text = (
+        f"Report of cluster {plan.cluster} due {period.replace('T', ' ')} UTC, made "
+        f"{units.utc(plan.made_at)}. All figures are in the attached JSON.{where}"
+    )
+    return Document(title=page.title, blocks=(*page.blocks, Paragraph(text=text, tone="muted")))
+
+
+def shortened(page: Document, rows: int = SHOWN_ROWS) -> Document:
+    """The page with tables of at most ``rows`` rows, each saying how many more there are."""
+    return Document(title=page.title, blocks=tuple(_short(block, rows) for block in page.blocks))
+
+
+def _short(block: Block, rows: int) -> Block:
+    if not isinstance(block, Table) or len(block.rows) <= rows:
+        return block
+    more = f"{len(block.rows) - rows} more rows are in the attached JSON. {block.caption}".strip()
+    return msgspec.structs.replace(
+        block, rows=block.rows[:rows], links=block.links[:rows], caption=more
+    )
+
+
+def _subject(text: str) -> str:
+    """One line without control characters, not too long."""
+    line = " ".join("".join(mark if mark.isprintable() else " " for mark in text).split())
+    return line if len(line) <= _LONGEST_SUBJECT else f"{line[: _LONGEST_SUBJECT - 3]}..."
+
+
+def _file_name(*parts: str) -> str:
+    joined = "-".join(parts)
+    return "".join(mark if mark.isascii() and mark.isalnum() else "-" for mark in joined)[:100]
+
+
+def payload(content: Content, message_id: str) -> dict[str, Any]:
+    """What a web call carries; ``text`` is what chat servers show."""
+    return {
+        "kind": content.kind,
+        "id": message_id,
+        "cluster": content.cluster,
+        "period": content.period,
+        "made_at": content.made_at,
+        "subject": content.subject,
+        "text": content.text,
+        "document": json.loads(content.document),
+    }

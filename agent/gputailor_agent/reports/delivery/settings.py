@@ -1,0 +1,173 @@
+"""Who gets what, and by which servers. Secrets never show in ``repr``, logs or the store."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from email.utils import parseaddr
+from typing import Final
+from urllib.parse import urlsplit
+
+_ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_ADDRESS: Final = re.compile(rf"{_ATOM}(?:\.{_ATOM})*@({_LABEL}(?:\.{_LABEL})*)")
+_LONGEST_ADDRESS: Final = 254  # RFC 5321, 4.5.3.1.3
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_HIGHEST_PORT: Final = 65535
+
+TLS_MODES: Final = ("starttls", "tls", "none")
+#: The usual port of each mode: submission, submission over TLS (RFC 8314), relay.
+USUAL_PORTS: Final[Mapping[str, int]] = {"starttls": 587, "tls": 465, "none": 25}
+
+
+class DeliveryError(ValueError):
+    """Delivery cannot be set up like this; the text names the setting and what was expected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailServer:
+    """The server that takes our mails, and our name there."""
+
+    host: str
+    port: int
+    tls: str = "starttls"
+    username: str = ""
+    password: str = field(default="", repr=False)
+    ca_file: str = ""  # trusted beside the system's authorities
+    timeout_seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverySettings:
+    """Everything about delivery; without a channel nothing is sent."""
+
+    server: MailServer | None = None
+    mail_from: str = ""
+    mail_to: tuple[str, ...] = ()
+    webhook_url: str = field(default="", repr=False)  # its path is often a secret
+    notices: bool = True
+    notify: Mapping[str, str] = field(default_factory=dict)  # namespace or pattern -> addresses
+    notify_domains: tuple[str, ...] = ()
+    public_url: str = ""
+    cool_down_seconds: float = 86400.0
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is any way to send."""
+        return self.server is not None or bool(self.webhook_url)
+
+    @property
+    def webhook_name(self) -> str:
+        """The web address as it may be shown and stored: host and a fingerprint."""
+        host = urlsplit(self.webhook_url).hostname or ""
+        return f"{host}#{hashlib.sha256(self.webhook_url.encode()).hexdigest()[:12]}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what shapes a message and its receivers; secrets are not in it."""
+        shape = (self.mail_from, self.mail_to, self.webhook_name, self.public_url)
+        return hashlib.sha256(repr(shape).encode()).hexdigest()[:16]
+
+    def may_notify(self, address: str) -> bool:
+        """Whether an address that a workload names itself may be written to."""
+        known = {domain_of(one) for one in (self.mail_from, *self.mail_to)}
+        return domain_of(address) in known | {one.lower() for one in self.notify_domains}
+
+
+def address(text: str, setting: str) -> str:
+    """A plain mail address (ASCII); raises ``DeliveryError``."""
+    stripped = text.strip()
+    if len(stripped) > _LONGEST_ADDRESS or _ADDRESS.fullmatch(stripped) is None:
+        raise DeliveryError(
+            f"{setting}: expected a mail address such as gpu-team@example.org, found {text!r}"
+        )
+    return stripped
+
+
+def sender(text: str, setting: str) -> str:
+    """An address, or a name with an address in angle brackets; raises ``DeliveryError``."""
+    name, plain = parseaddr(text)
+    named = "<" in text
+    if _CONTROL.search(text) or not text.isascii() or (named and text.strip()[-1] != ">"):
+        raise DeliveryError(
+            f"{setting}: expected an address or 'Name <address>' in ASCII, found {text!r}"
+        )
+    checked = address(plain if named else text, setting)
+    return f'"{name}" <{checked}>' if name and '"' not in name and "\\" not in name else checked
+
+
+def domain_of(text: str) -> str:
+    """The domain of an address, in lower case; '' without one."""
+    return parseaddr(text)[1].rpartition("@")[2].lower()
+
+
+def web_address(text: str, setting: str) -> str:
+    """An http(s) URL with a host and no control characters; raises ``DeliveryError``."""
+    try:
+        parts = urlsplit(text)
+        port_is_fine = parts.port is None or parts.port <= _HIGHEST_PORT
+    except ValueError:
+        parts, port_is_fine = urlsplit(""), False
+    spoilt = _CONTROL.search(text) or " " in text
+    if parts.scheme not in {"http", "https"} or not parts.hostname or spoilt or not port_is_fine:
+        # the text may be a secret, so it is not repeated
+        raise DeliveryError(f"{setting}: expected a URL such as https://hooks.example.org/gpu")
+    return text
+
+
+def delivery_settings(
+    *,
+    mail_to: Iterable[str] = (),
+    mail_from: str = "",
+    smtp_host: str = "",
+    smtp_port: int | None = None,
+    smtp_tls: str = "starttls",
+    smtp_username: str = "",
+    smtp_password: str = "",
+    smtp_ca_file: str = "",
+    webhook_url: str = "",
+    notices: bool = True,
+    notify: Mapping[str, str] | None = None,
+    notify_domains: Iterable[str] = (),
+    public_url: str = "",
+    cool_down_hours: float = 24.0,
+) -> DeliverySettings:
+    """Check what was given and put it together; raises ``DeliveryError`` naming the setting."""
+    recipients = tuple(dict.fromkeys(address(one, "mail_to") for one in mail_to))
+    if recipients and not smtp_host:
+        raise DeliveryError("mail_to is given, but no smtp_host to send by")
+    if smtp_host and not mail_from:
+        raise DeliveryError("smtp_host is given, but no mail_from: who do the mails come from?")
+    if smtp_tls not in TLS_MODES:
+        raise DeliveryError(f"smtp_tls: expected {', '.join(TLS_MODES)}, found {smtp_tls!r}")
+    if smtp_username and smtp_tls == "none":
+        raise DeliveryError(
+            "smtp_username with smtp_tls none would send the password in the clear; use starttls "
+            "or tls"
+        )
+    if bool(smtp_username) != bool(smtp_password):
+        raise DeliveryError("smtp_username and smtp_password belong together: give both or none")
+    server = None
+    if smtp_host:
+        server = MailServer(
+            host=smtp_host,
+            port=smtp_port or USUAL_PORTS[smtp_tls],
+            tls=smtp_tls,
+            username=smtp_username,
+            password=smtp_password,
+            ca_file=smtp_ca_file,
+        )
+    return DeliverySettings(
+        server=server,
+        mail_from=sender(mail_from, "mail_from") if mail_from else "",
+        mail_to=recipients,
+        webhook_url=web_address(webhook_url, "webhook_url") if webhook_url else "",
+        notices=notices,
+        notify={
+            pattern: ",".join(address(one, f"notify.{pattern}") for one in given.split(","))
+            for pattern, given in (notify or {}).items()
+        },
+        notify_domains=tuple(notify_domains),
+        public_url=web_address(public_url, "public_url").rstrip("/") if public_url else "",
+        cool_down_seconds=cool_down_hours * 3600.0,
+    )
