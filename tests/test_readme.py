@@ -2,11 +2,13 @@
 
 import re
 import shlex
+from argparse import ArgumentParser
 
 import pytest
 from typer.main import get_command
 
 from gputailor_agent.cli.app import build
+from gputailor_exporter import simulate
 from gputailor_exporter.options import parse_options
 
 
@@ -37,7 +39,12 @@ def test_every_exporter_command_is_understood(repository):
     shown = commands(repository, "gputailor-exporter")
     assert shown
     for arguments in shown:
-        assert parse_options(arguments, {}).listen
+        if arguments[:1] == ["simulate"]:
+            parser = ArgumentParser()
+            simulate.add_arguments(parser)
+            assert parser.parse_args(arguments[1:]).scenario
+        else:
+            assert parse_options(arguments, {}).listen
 
 
 def test_every_make_target_exists(repository):

@@ -102,11 +102,10 @@ def test_the_agent_alone_judges_a_log(installed, repository):
 def test_the_dashboards_alone_generate(installed, tmp_path):
     folder = installed("dashboards")
     assert not modules(folder) & {"numpy", "sqlalchemy", "fastapi", "h2"}
-    code = (
-        "from pathlib import Path; from gputailor_dashboards.generating import generate;"
-        f"print(*generate(Path({str(tmp_path / 'out')!r})))"
-    )
-    assert "cluster.json" in run(folder / "python", "-c", code)
+    out = run(folder / "gputailor", "dashboards", "generate", tmp_path / "out")
+    assert "gputailor-cluster.json" in out
+    for name in ("gputailor", "kubectl-gputailor"):
+        assert run(folder / name, "--version").startswith("gputailor ")
 
 
 def test_the_wheel_carries_data_files_and_type_markers(wheel):

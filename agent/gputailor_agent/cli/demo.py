@@ -20,7 +20,7 @@ from gputailor_agent.catalog import load_catalogue
 from gputailor_agent.cli import options
 from gputailor_agent.cli.errors import CommandError
 from gputailor_agent.cli.exhibits import write_exhibits
-from gputailor_agent.cli.hosting import leaving, serving, stopping
+from gputailor_agent.cli.hosting import check_address, leaving, serving, stopping
 from gputailor_agent.cli.keeper import kept
 from gputailor_agent.cli.simulation import (
     History,
@@ -91,6 +91,8 @@ def demo(
     """
     shape = options.output_format(output)
     chosen = scenario or demo_scenario()
+    if not once:
+        check_address(listen)  # before a minute of work, not after it
     with stopping() as asked, ExitStack() as stack, leaving(asked):
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gputailor-demo-")))
         tell_of = stack.enter_context(kept(folder))

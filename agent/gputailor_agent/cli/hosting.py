@@ -18,7 +18,7 @@ import uvicorn
 
 from gputailor_agent.api.app import create_app
 from gputailor_agent.api.state import AgentState
-from gputailor_agent.cli.errors import CommandError
+from gputailor_agent.cli.errors import CommandError, UsageError
 from gputailor_agent.cli.settings import split_listen
 
 _SHUTDOWN_SECONDS: Final = 10
@@ -59,6 +59,15 @@ def leaving(asked: threading.Event) -> Iterator[None]:
         yield
     finally:
         asked.set()
+
+
+def check_address(listen: str) -> None:
+    """Raise ``UsageError`` or ``CommandError`` now for an address that cannot be had later."""
+    try:
+        host, port = split_listen(listen)
+    except ValueError as error:
+        raise UsageError(f"--listen: {error}") from error
+    _bind(host, port).close()
 
 
 @contextmanager

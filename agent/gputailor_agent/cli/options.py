@@ -211,6 +211,8 @@ def read_thresholds(path: Path | None) -> RuleSettings:
     except yaml.YAMLError as error:
         told = " ".join(str(error).split())
         raise UsageError(f"--thresholds: {path} is not YAML: {told}; {example}") from error
+    if isinstance(found, dict) and list(found) == ["thresholds"]:
+        found = found["thresholds"]  # as it stands in the agent's settings
     values: dict[str, dict[str, float]] = {}
     for rule, own in _mapping(found, f"--thresholds: {path}", example).items():
         where = f"--thresholds: {path}: {rule}"

@@ -125,6 +125,7 @@ class Silence(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[Evidence, ...] = ()
     ready_at: float | None = None  # Unix seconds
     missing_signals: tuple[str, ...] = ()
+    not_chosen: tuple[Message, ...] = ()
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +145,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     memory_total_bytes: int | None = None
     device_models: tuple[str, ...] = ()
     gpus_now: float = 0.0
+    spread_seconds: float = 0.0  # observed GPU-seconds placed by spreading over a gap
     state: str = "ok"  # "finding", "ok", "watching", "unknown"
 
 

@@ -70,6 +70,7 @@ def verdict(profile: Profile, context: Context) -> Verdict:
         memory_total_bytes=profile.memory_total_bytes,
         device_models=profile.device_models,
         gpus_now=sum(equivalent(context, use) for use in live),
+        spread_seconds=profile.spread_seconds,
         state=_state(findings, silences),
     )
 

@@ -147,6 +147,7 @@ def _facts(plan: Plan, verdict: Verdict) -> tuple[Fact, ...]:
         ("GPU-hours in the window", units.count(verdict.gpu_hours)),
         ("cost of the window", cost),
         ("coverage", units.ratio(verdict.coverage)),
+        ("spread over gaps", _spread(verdict)),
         ("mean kernel activity", units.ratio(verdict.mean_kernel)),
         ("mean SM activity", units.ratio(verdict.mean_sm)),
         (
@@ -164,6 +165,13 @@ def _facts(plan: Plan, verdict: Verdict) -> tuple[Fact, ...]:
         ("sources", ", ".join(plan.sources) or units.UNKNOWN),
     ]
     return tuple(Fact(label=label, text=text) for label, text in pairs)
+
+
+def _spread(verdict: Verdict) -> str:
+    """How much was seen only as a sum over a time in which nobody looked."""
+    if verdict.spread_seconds <= 0:
+        return "nothing"
+    return f"{units.duration(verdict.spread_seconds)} of GPU time, known as a sum, not by the hour"
 
 
 def _asks(workload: Workload) -> str:
@@ -209,6 +217,7 @@ def _silent(silence: Silence, window: Window, rules: RuleSettings) -> Section:
         facts.append(Fact(label="ready", text=units.utc(silence.ready_at)))
     if silence.missing_signals:
         facts.append(Fact(label="missing signals", text=", ".join(silence.missing_signals)))
+    facts += [Fact(label="not chosen", text=say(other)) for other in silence.not_chosen]
     return Section(
         rule=silence.rule,
         title=_title(silence.rule),

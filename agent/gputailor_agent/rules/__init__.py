@@ -54,7 +54,7 @@ def evaluate_all(profile: Profile, context: Context) -> list[Finding | Silence]:
 
 
 def check_settings(settings: RuleSettings) -> None:
-    """Raise ``SettingsError`` where a setting names no rule or no threshold of that rule."""
+    """Raise ``SettingsError`` for a setting of no rule or threshold, or a value it cannot have."""
     rules = {rule.id: rule for rule in registry()}
     for rule_id, values in settings.thresholds.items():
         rule = rules.get(rule_id)
@@ -62,10 +62,20 @@ def check_settings(settings: RuleSettings) -> None:
             raise SettingsError(
                 f"thresholds.{rule_id}: no such rule; the rules are: {', '.join(rules)}"
             )
-        names = [threshold.name for threshold in rule.thresholds]
-        for name in values:
-            if name not in names:
+        known = {threshold.name: threshold for threshold in rule.thresholds}
+        for name, value in values.items():
+            if name not in known:
                 raise SettingsError(
                     f"thresholds.{rule_id}.{name}: no such threshold; "
-                    f"{rule_id} has: {', '.join(names)}"
+                    f"{rule_id} has: {', '.join(known)}"
                 )
+            _check_value(f"thresholds.{rule_id}.{name}", value, known[name].unit)
+
+
+def _check_value(where: str, value: float, unit: str) -> None:
+    """A share lies in 0..1, everything else is not negative."""
+    if unit == "ratio" and not 0 <= value <= 1:
+        hint = f"; did you mean {value / 100:g}?" if 1 < value <= 100 else ""  # noqa: PLR2004 - a percentage
+        raise SettingsError(f"{where}: expected a share from 0 to 1, found {value:g}{hint}")
+    if not value >= 0:
+        raise SettingsError(f"{where}: expected 0 or more, found {value:g}")

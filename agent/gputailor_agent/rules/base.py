@@ -153,6 +153,7 @@ def silence(
     *,
     ready_at: float | None = None,
     missing_signals: tuple[str, ...] = (),
+    not_chosen: tuple[Message, ...] = (),
 ) -> Silence:
     """Return a rule's reason to say nothing about the profile."""
     return Silence(
@@ -163,6 +164,7 @@ def silence(
         evidence=evidence,
         ready_at=ready_at,
         missing_signals=missing_signals,
+        not_chosen=not_chosen,
     )
 
 

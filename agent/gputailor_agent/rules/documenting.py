@@ -33,7 +33,8 @@ A workload is left alone with annotations:
 | `{IGNORE_UNTIL}` | a date or time (UTC) until which it counts; without it, for good |
 | `{REASON}` | why, for those who read the report |
 
-Any threshold can be set per rule: `thresholds: {{idle: {{act_minutes: 600}}}}`.
+Any threshold can be set per rule: `thresholds: {{idle: {{act_minutes: 600}}}}` in the agent's
+settings or in a file for `--thresholds`. A share lies between 0 and 1.
 """
 
 

@@ -170,7 +170,8 @@ def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     live = context.holdings.live_uses(profile.gpus, profile.window)
     if not live:
         kind = SilenceKind.NOT_APPLICABLE if profile.pods_now == 0 else SilenceKind.UNKNOWN
-        return silence(_ID, profile, kind, message("idle.not_running"))
+        held = noted("GPUs now", 0, unit="gpus", profile=profile, formula="GPUs of pods that run")
+        return silence(_ID, profile, kind, message("idle.not_running"), (held,))
     devices = tuple(idleness(use, profile.window, context, limits) for use in live)
     standing = _standing(profile, devices, limits)
     answer = _silence(profile, standing, limits)

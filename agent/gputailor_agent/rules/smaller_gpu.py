@@ -164,8 +164,8 @@ class _Case:
 
 def _choose(case: _Case) -> Finding | Silence:
     profile, need = case.profile, case.need
-    others = [one for one in present(case.context) if one.name != need.present.name]
-    fits = sorted((fit(need, one, case.limits) for one in others), key=_rank)
+    candidates = [one for one in present(case.context) if one.name != need.present.name]
+    fits = sorted((fit(need, one, case.limits) for one in candidates), key=_rank)
     far = _if_you_can_get_it(case.context, need, case.limits)
     averages = profile.memory_peak_kind == "mean"
     sure = [] if averages else [one for one in fits if one.verdict == "recommend"]
@@ -175,23 +175,9 @@ def _choose(case: _Case) -> Finding | Silence:
     why = message("smaller_gpu.no_other")
     if fits:
         why = message("smaller_gpu.none_here", count=len(fits))
-    evidence = (
-        *case.basis.evidence,
-        *_memory(profile, need, case.limits),
-        *(_rejected(profile, one.why) for one in fits[:_SHOWN] if one.why is not None),
-        *(noted(one.key, one.params["candidate"], profile=profile) for one in far),
-    )
-    return silence(_ID, profile, SilenceKind.FINE, why, evidence)
-
-
-def _rejected(profile: Profile, why: Message) -> Evidence:
-    """A candidate that does not do, with the numbers that speak against it."""
-    params = ", ".join(
-        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in why.params.items()
-        if name != "model"
-    )
-    return noted(f"{why.params['model']} ({why.key})", params or None, profile=profile)
+    evidence = (*case.basis.evidence, *_memory(profile, need, case.limits))
+    others = tuple(one.why for one in fits[:_SHOWN] if one.why is not None)
+    return silence(_ID, profile, SilenceKind.FINE, why, evidence, not_chosen=(*others, *far))
 
 
 def _rank(one: Fit) -> tuple[float, float, str]:

@@ -229,9 +229,10 @@ def test_the_instance_tells_the_card_of_a_log_that_names_none(capsys, tmp_path):
     assert "no price of 'nonsense.large'" in err
 
 
-def test_own_thresholds_decide_and_are_shown_as_set(capsys, tmp_path):
+@pytest.mark.parametrize("form", ["{}", "thresholds: {{{}}}"])
+def test_own_thresholds_decide_and_are_shown_as_set(capsys, tmp_path, form):
     path = tmp_path / "thresholds.yaml"
-    path.write_text("idle: {start_warn_minutes: 4000, start_act_minutes: 5000}\n")
+    path.write_text(form.format("idle: {start_warn_minutes: 4000, start_act_minutes: 5000}"))
     _, out, _ = run(capsys, "explain", "idler", *cluster(tmp_path), "--thresholds", path)
     assert "4,000 minutes (set; default 60 minutes)" in out
     _, out, _ = run(capsys, "report", *cluster(tmp_path), "--thresholds", path, "-o", "json")
@@ -243,6 +244,8 @@ def test_own_thresholds_decide_and_are_shown_as_set(capsys, tmp_path):
     ("text", "told"),
     [
         ("idle: 3", "idle: expected YAML such as"),
+        ("idle: {coverage: 98}", "expected a share from 0 to 1, found 98; did you mean 0.98?"),
+        ("idle: {warn_minutes: -5}", "expected 0 or more, found -5"),
         ("[1, 2]", "expected YAML such as"),
         ("idle: [", "is not YAML"),
         ("nonsense: {a: 1}", "no such rule; the rules are: idle"),

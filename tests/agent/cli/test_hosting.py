@@ -12,8 +12,8 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gputailor_agent.cli.errors import CommandError
-from gputailor_agent.cli.hosting import leaving, serving, stopping
+from gputailor_agent.cli.errors import CommandError, UsageError
+from gputailor_agent.cli.hosting import check_address, leaving, serving, stopping
 from gputailor_agent.cli.serve import build_service
 from gputailor_agent.cli.settings import AgentSettings
 from gputailor_agent.rules.base import RuleSettings
@@ -116,3 +116,17 @@ def test_serve_runs_and_ends_cleanly_on_sigterm(tmp_path):
     assert "gputailor: stopped" in rest
     assert "Traceback" not in rest
     assert (tmp_path / "agent.db").exists()
+
+
+@pytest.mark.parametrize("listen", ["80", "127.0.0.1", "127.0.0.1:99999"])
+def test_an_address_that_is_none_is_told_before_any_work(listen):
+    with pytest.raises(UsageError, match="--listen: expected HOST:PORT"):
+        check_address(listen)
+
+
+def test_an_address_in_use_is_told_before_any_work():
+    with (
+        serving(State(), "127.0.0.1:0") as url,
+        pytest.raises(CommandError, match="cannot listen on"),
+    ):
+        check_address(url.removeprefix("http://"))

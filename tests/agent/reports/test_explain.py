@@ -1,8 +1,9 @@
 """Every finding and silence with its numbers; workloads found by what people type."""
 
+import msgspec
 import pytest
 
-from gputailor_agent.model.judgement import SilenceKind
+from gputailor_agent.model.judgement import Message, SilenceKind
 from gputailor_agent.reports.explain import UnknownWorkloadError, explain, find_verdict
 from gputailor_agent.reports.formats import Look, find
 from gputailor_agent.rules import registry
@@ -79,3 +80,17 @@ def test_the_thresholds_of_every_rule_are_explained(rule):
         threshold.name for threshold in declared.thresholds
     ]
     assert all(": " in fact.text for fact in section.thresholds)
+
+
+def test_time_spread_over_gaps_and_rejected_candidates_are_shown():
+    quiet = silence(FEWER, "smaller_gpu", SilenceKind.FINE)
+    rejected = Message(key="fitting.no_price", params={"model": "L4"})
+    quiet = msgspec.structs.replace(quiet, not_chosen=(rejected,))
+    gaps = verdict(FEWER, "ok", silences=(quiet,), spread_seconds=7200.0)
+    shown = explain(sample_plan(verdicts=(gaps,)), gaps)
+    facts = {fact.label: fact.text for fact in shown.facts}
+    assert facts["spread over gaps"].startswith("2 h of GPU time")
+    (section,) = shown.sections
+    assert ("not chosen", "L4: no price is known") in [(f.label, f.text) for f in section.facts]
+    none = explain(sample_plan(), verdict(FEWER, "ok"))
+    assert {fact.label: fact.text for fact in none.facts}["spread over gaps"] == "nothing"

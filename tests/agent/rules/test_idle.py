@@ -319,6 +319,13 @@ def test_every_doubt_has_words():
     assert {f"idle.unknown_{doubt}" for doubt in Doubt} <= set(idle.RULE.messages)
 
 
+@pytest.mark.parametrize(("seen", "fires"), [(3490, False), (3527, False), (3529, True)])
+def test_two_percent_unseen_is_the_most_that_idle_bears(seen, fires):
+    start = NOW - 6 * HOUR
+    usage = [row(start + place * HOUR, observed=float(seen)) for place in range(6)]
+    assert isinstance(judge(usage, [pod(start=start)]), Finding) is fires
+
+
 def test_every_number_carries_window_samples_and_threshold():
     answer = judge(*idle_since_start(7))
     assert isinstance(answer, Finding)
@@ -326,7 +333,11 @@ def test_every_number_carries_window_samples_and_threshold():
     assert evidence(answer, "idle time").threshold == 3600.0
 
 
-@given(observed=st.lists(st.integers(0, 3600), min_size=6, max_size=6))
+@given(
+    observed=st.lists(
+        st.one_of(st.integers(0, 3600), st.integers(3300, 3600)), min_size=6, max_size=6
+    )
+)
 @settings(max_examples=60, deadline=None)
 def test_it_never_fires_below_its_coverage_gate(observed):
     start = NOW - 6 * HOUR

@@ -48,7 +48,11 @@ def test_only_cards_of_this_cluster_are_recommended_others_only_if_one_can_get_t
     answer = judge(*job(**LIGHT, memory_gib=10), nodes=[node(model="A100")])
     assert isinstance(answer, Silence)
     assert answer.message.key == "smaller_gpu.no_other"
-    far = [i.value for i in answer.evidence if i.name == "smaller_gpu.if_you_can_get_it"]
+    far = [
+        other.params["candidate"]
+        for other in answer.not_chosen
+        if other.key == "smaller_gpu.if_you_can_get_it"
+    ]
     assert "L4" in far
 
 
@@ -74,7 +78,7 @@ def test_gpus_of_one_pod_are_not_spread_over_slices():
     ]
     answer = judge(usage, [pod(gpus=2, start=NOW - 6 * HOUR)], nodes=[node(model="A100"), sliced])
     assert isinstance(answer, Silence)
-    assert any("fitting.peers" in item.name for item in answer.evidence)
+    assert any(other.key == "fitting.peers" for other in answer.not_chosen)
 
 
 def test_the_busiest_gpu_of_a_run_bounds_its_slowdown():
@@ -147,3 +151,12 @@ def test_every_finding_has_an_ordered_slowdown_and_fits_the_memory(kernel, sm, d
         assert answer.message.params["need"] <= answer.message.params["usable"]
         if answer.confidence == Confidence.LOW:
             assert answer.saving.money_per_month is None
+
+
+def test_where_nothing_does_the_candidates_and_what_speaks_against_them_are_named():
+    busy = {"kernel": 1.0, "sm": 0.95, "tensor": 0.9, "dram": 0.9}
+    answer = judge(*job(**busy, memory_gib=70))
+    assert isinstance(answer, Silence)
+    assert answer.not_chosen
+    assert all("." in other.key for other in answer.not_chosen)
+    assert not any("." in item.name for item in answer.evidence)
