@@ -36,6 +36,10 @@ def of_gpu(run: GpuRun) -> Message:
         return Message(key="log.nothing_loaded", params={"gpu": run.gpu, "peak": peak})
     if run.memory_reserved:
         return Message(key="log.reserved", params=_need(run))
+    if run.held_seconds < _SMALLER["least_run_seconds"]:
+        needed = _SMALLER["least_run_seconds"]
+        params = {**_need(run), "held": run.held_seconds, "needed": needed}
+        return Message(key="log.too_short", params=params)
     if not run.candidates:
         return Message(key="log.nothing_fits", params=_need(run))
     return _card(run)

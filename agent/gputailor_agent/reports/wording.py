@@ -39,6 +39,9 @@ MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
         "is how it always is, release it.",
         "log.idle_short": "GPU {gpu}: no work in any of {samples} samples, but "
         "{observed:seconds} is too short to call it idle ({needed:seconds} is needed).",
+        "log.too_short": "GPU {gpu}: needs {need:bytes} so far (peak {peak:bytes} x {headroom}); a "
+        "log of {held:seconds} is too short to say which card would do ({needed:seconds} is the "
+        "least).",
         "log.idle_gaps": "GPU {gpu}: no work in any of {samples} samples, but these cover "
         "{share:ratio} of the time only: whether it was idle is not known.",
         "log.idle_contradicted": "GPU {gpu}: no work in any of {samples} samples, but it drew "
