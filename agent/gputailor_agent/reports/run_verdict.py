@@ -40,8 +40,6 @@ def of_gpu(run: GpuRun) -> Message:
         needed = _SMALLER["least_run_seconds"]
         params = {**_need(run), "held": run.held_seconds, "needed": needed}
         return Message(key="log.too_short", params=params)
-    if not run.candidates:
-        return Message(key="log.nothing_fits", params=_need(run))
     return _card(run)
 
 
@@ -92,6 +90,8 @@ def _named(key: str, run: GpuRun, card: Candidate) -> Message:
 
 def _card(run: GpuRun) -> Message:
     """Whether another card would cost less, as rule ``smaller_gpu`` decides it."""
+    if not run.candidates:
+        return Message(key="log.nothing_fits", params=_need(run))
     best, now = run.candidates[0], run.price_per_hour
     if now is None:
         known = best.slowdown_at_most is not None
