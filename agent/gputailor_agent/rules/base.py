@@ -193,7 +193,7 @@ def held_against(
     unit: str = "",
     profile: Profile,
     signal: str = "",
-    formula: str = "",
+    formula: str,
 ) -> Evidence:
     """Return a number with its threshold; an unknown value never passes."""
     return Evidence(
@@ -217,7 +217,7 @@ def noted(
     unit: str = "",
     profile: Profile,
     signal: str = "",
-    formula: str = "",
+    formula: str,
 ) -> Evidence:
     """Return a number that only informs."""
     return Evidence(

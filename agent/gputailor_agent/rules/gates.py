@@ -120,7 +120,7 @@ def never_held(rule: str, profile: Profile) -> Silence | None:
         profile,
         SilenceKind.UNKNOWN,
         message("gate.never_held", pending=profile.pending_pods),
-        (noted("held", 0.0, unit="seconds", profile=profile),),
+        (noted("held", 0.0, unit="seconds", profile=profile, formula="seconds devices were held"),),
     )
 
 
@@ -223,7 +223,15 @@ def _service_history(
     rule: str, profile: Profile, limits: Limits, covered: Evidence
 ) -> tuple[Evidence, ...] | Silence:
     needed = limits["service_days"]
-    days = held_against("full days", profile.full_days, ">=", needed, unit="count", profile=profile)
+    days = held_against(
+        "full days",
+        profile.full_days,
+        ">=",
+        needed,
+        unit="count",
+        profile=profile,
+        formula="whole UTC days of the window of which at least 90 % were observed",
+    )
     if days.passed:
         return (days,)
     possible = _whole_days(profile)
@@ -255,10 +263,22 @@ def _batch_history(
     completed = [run for run in sound if run.outcome == Outcome.SUCCEEDED]
     longest = max((run_seconds(run) for run in sound), default=0.0)
     runs = held_against(
-        "completed runs", len(completed), ">=", limits["batch_runs"], unit="count", profile=profile
+        "completed runs",
+        len(completed),
+        ">=",
+        limits["batch_runs"],
+        unit="count",
+        profile=profile,
+        formula="runs of the window that ended and did not fail",
     )
     length = held_against(
-        "longest run", longest, ">=", limits["batch_run_seconds"], unit="seconds", profile=profile
+        "longest run",
+        longest,
+        ">=",
+        limits["batch_run_seconds"],
+        unit="seconds",
+        profile=profile,
+        formula="end (or the window's end) - start, of runs that did not fail",
     )
     if not sound:
         why = message("gate.only_failed")

@@ -40,6 +40,8 @@ from gputailor_agent.rules.pricing import MONEY_MESSAGES, monthly
 _ID: Final = "idle"
 _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
+_HELD_NOW: Final = "devices of pods that hold them at the window's end"
+_IDLE_POWER: Final = "(energy - board power x seconds of busy hours) / seconds of hours at zero"
 
 _THRESHOLDS: Final = (
     Threshold("coverage", 0.98, "ratio", "least share of the idle time that was observed"),
@@ -170,7 +172,7 @@ def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     live = context.holdings.live_uses(profile.gpus, profile.window)
     if not live:
         kind = SilenceKind.NOT_APPLICABLE if profile.pods_now == 0 else SilenceKind.UNKNOWN
-        held = noted("GPUs now", 0, unit="gpus", profile=profile, formula="GPUs of pods that run")
+        held = noted("GPUs now", 0, unit="gpus", profile=profile, formula=_HELD_NOW)
         return silence(_ID, profile, kind, message("idle.not_running"), (held,))
     devices = tuple(idleness(use, profile.window, context, limits) for use in live)
     standing = _standing(profile, devices, limits)
@@ -244,7 +246,7 @@ def _evidence(profile: Profile, standing: _Standing, limits: Limits) -> tuple[Ev
     )
     rates = [d.link_bytes_per_second for d in devices if d.link_bytes_per_second is not None]
     items = [
-        noted("GPUs now", len(devices), unit="gpus", profile=profile),
+        noted("GPUs now", len(devices), unit="gpus", profile=profile, formula=_HELD_NOW),
         held_against(
             "idle time",
             standing.seconds,
@@ -273,11 +275,20 @@ def _evidence(profile: Profile, standing: _Standing, limits: Limits) -> tuple[Ev
             unit="seconds",
             profile=profile,
             signal=name,
+            formula="integral of the signal over the window, all GPUs",
         )
         for name in ("kernel", *VIDEO_SIGNALS)
     ]
     if hottest is None:
-        items.append(noted("least mean power while idle", None, unit="watts", profile=profile))
+        items.append(
+            noted(
+                "least mean power while idle",
+                None,
+                unit="watts",
+                profile=profile,
+                formula=_IDLE_POWER,
+            )
+        )
     else:
         items.append(
             held_against(
@@ -287,7 +298,7 @@ def _evidence(profile: Profile, standing: _Standing, limits: Limits) -> tuple[Ev
                 hottest.watts_limit or 0.0,
                 unit="watts",
                 profile=profile,
-                formula="(energy - board power x seconds of busy hours) / seconds of hours at zero",
+                formula=_IDLE_POWER,
             )
         )
     if rates:
@@ -299,6 +310,7 @@ def _evidence(profile: Profile, standing: _Standing, limits: Limits) -> tuple[Ev
                 limits["link_bytes_per_second"],
                 unit="bytes per second",
                 profile=profile,
+                formula="bytes over PCIe and NVLink / seconds held, most of all GPUs",
             )
         )
     return tuple(items)

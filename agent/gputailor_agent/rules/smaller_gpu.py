@@ -219,7 +219,8 @@ def _memory(profile: Profile, need: Need | None, limits: Limits) -> tuple[Eviden
         factor = max(factor, limits["oom_headroom"])
     return (
         peak,
-        noted("out of memory seen", killed, profile=profile),
+        noted("out of memory seen", killed, profile=profile,
+              formula="a pod was OOM-killed, or a failed run peaked at 95 % of the memory or more"),
         noted("memory needed", need.memory_bytes, unit="bytes", profile=profile,
               formula=f"peak x {factor:g}"),
         noted("share of time active", need.active_share, unit="ratio", profile=profile,
@@ -233,9 +234,10 @@ def _compared(profile: Profile, need: Need, best: Fit, limits: Limits) -> tuple[
     items = [
         held_against("memory needed", need.memory_bytes, "<=", one.usable_memory_bytes or 0,
                      unit="bytes", profile=profile, formula=f"usable memory of {one.name}"),
-        noted("price now", need.price, unit=f"{need.currency.lower()}_per_hour", profile=profile),
+        noted("price now", need.price, unit=f"{need.currency.lower()}_per_hour", profile=profile,
+              formula="own price, else list price of the node's instance type, per GPU"),
         noted(f"price of {one.name}", one.price, unit=f"{one.currency.lower()}_per_hour",
-              profile=profile),
+              profile=profile, formula="likewise; of a MIG slice, the card's price by its share"),
         *(noted(f"rho of {name}", rho, unit="factor", profile=profile,
                 formula="figure of the present card / figure of the candidate")
           for name, rho in best.rhos),

@@ -258,7 +258,7 @@ def _replicas(profile: Profile, context: Context, basis: Basis, now: int, used: 
         evidence=(
             *basis.evidence,
             held_against("replicas that worked", used, "<", now, unit="count", profile=profile,
-                         signal=basis.busy),
+                         signal=basis.busy, formula="pods of which some GPU was active"),
             *evidence,
         ),
         change=changes.set_replicas(profile, used),

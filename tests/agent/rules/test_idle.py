@@ -330,6 +330,7 @@ def test_every_number_carries_window_samples_and_threshold():
     answer = judge(*idle_since_start(7))
     assert isinstance(answer, Finding)
     assert all(item.window is not None and item.samples for item in answer.evidence)
+    assert all(item.formula for item in answer.evidence)
     assert evidence(answer, "idle time").threshold == 3600.0
 
 
