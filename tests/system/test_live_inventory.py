@@ -91,9 +91,17 @@ def _workloads(inventory):
 def test_pods_roll_up_to_deployment_cron_job_and_custom_resource(control_plane, namespace, nodes):
     nodes(objects.gpu_node("inventory-a", 8))
     _fill(control_plane, namespace)
-    found = read_live_inventory(
-        "lab", kubeconfig=control_plane.kubeconfig, namespaces=[namespace], at=_now()
-    )
+
+    def read():
+        return read_live_inventory(
+            "lab", kubeconfig=control_plane.kubeconfig, namespaces=[namespace], at=_now()
+        )
+
+    def ended():
+        return [one for one in read().pods if one.phase == "Succeeded"]
+
+    eventually(lambda: len(ended()) == 2, "both Jobs of the CronJob have ended")
+    found = read()
     assert found.problems == ()
     assert _workloads(found) == {
         ("Deployment", "chat"): 1,
