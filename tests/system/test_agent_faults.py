@@ -123,3 +123,19 @@ def test_told_to_stop_while_a_target_hangs_it_stops_and_keeps_what_it_has(
     assert set(kept) == set(allocated(node))
     assert all(seconds >= 5 for seconds in kept.values())
     assert process.output.count("no whole answer within 5 s") == 1
+    assert all(seconds >= 5 for seconds in kept.values())
+    assert process.output.count("no whole answer within 5 s") == 1
+
+
+def test_two_exporters_of_a_node_count_once_and_one_of_them_may_die(exporter, agent, tmp_path):
+    old, new = exporter(), exporter()
+    looks = Looks(new)
+    process = agent(old.page, new.page)
+    looks.agent_is_there()
+    time.sleep(5)
+    old.kill()
+    looks.last_scrape_comes()
+    assert process.stop() == 0
+    kept = stored(tmp_path)
+    for pod, after in allocated(new).items():
+        assert 5 <= kept[pod] <= after - looks.before[pod]

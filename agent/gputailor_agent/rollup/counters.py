@@ -23,8 +23,22 @@ from gputailor_agent.model.usage import (
     UsageRow,
 )
 from gputailor_agent.rollup import restoring
-from gputailor_agent.rollup.layout import ALLOCATED, Layout, LayoutTable, Vector, container_values
-from gputailor_agent.rollup.plausible import bounded_rise, slack_seconds
+from gputailor_agent.rollup.beginning import (
+    anew_since,
+    counts_from,
+    own_clock,
+    start_of_rise,
+    younger_than,
+)
+from gputailor_agent.rollup.beside import (
+    SILENT_SECONDS,
+    Sample,
+    fraction_after,
+    same_process,
+    same_start,
+)
+from gputailor_agent.rollup.layout import Layout, LayoutTable, Vector, container_values
+from gputailor_agent.rollup.plausible import bounded_rise
 from gputailor_agent.rollup.series import Reading, Series, SeriesKey, hour_holding
 from gputailor_agent.rollup.state import ExporterState, RollupState
 
@@ -40,8 +54,6 @@ _FORGET_ENDED_SECONDS: Final = 3600.0
 #: ... or after its exporter fell silent; then it may be the agent's fault, so much longer.
 _FORGET_SILENT_SECONDS: Final = 7 * 86400.0
 _FORGET_DEVICE_SECONDS: Final = 30 * 86400.0
-
-_CLOCK_SKEW_SECONDS: Final = 60.0  # between the exporter's clock and ours
 
 
 class CounterRollup:
@@ -175,25 +187,28 @@ class CounterRollup:
         series = self._series.get(key)
         anew = False
         if series is None:
-            start = _counts_from(page, previous, counters, self._watch_started)
+            start = counts_from(page, previous, counters, self._watch_started)
             series = self._series[key] = _begin(key, page, counters, (layout, values), start)
             if start is None:
                 series.note(_reading(counters, memory_total_bytes, counters.share, spread=False))
                 return
-        elif page.at <= series.at or self._rival(page, series):
-            return
         else:
-            start, anew = _start_of_rise(page, series, counters)
+            rising = self._rising(page, series, counters, (layout, values))
+            if rising is None:
+                return
+            start, anew = rising
         if counters.allocated_seconds is None:
-            values[0] = self._own_clock(series, page, counters)
+            values[0] = own_clock(series, page, counters, start, anew=anew)
         rise = self._rise(series, layout, values, page.at - start, anew=anew)
+        rise = rise * fraction_after(series.at, start, page.at)
+        start = max(start, series.at)
         across = start < hour_holding(page.at)  # within one hour its place is exact
         spread = across and page.at - start > self._spread_after
         share = counters.share if counters.allocated else series.share  # gone once the pod ended
         reading = _reading(counters, memory_total_bytes, share, spread=spread)
         self._place(series, rise, (start, page.at), reading)
-        series.at, series.exporter = page.at, page.exporter
-        series.process_started = page.process_started
+        series.at = series.seen = page.at
+        series.exporter, series.process_started = page.exporter, page.process_started
 
     def _values(self, page: Page, counters: ContainerCounters) -> tuple[Layout, list[float]]:
         layout = self._layouts.of_container(counters, page.histogram_bounds)
@@ -206,39 +221,59 @@ class CounterRollup:
             bare, counters.allocated_seconds or 0.0
         )
 
-    @staticmethod
-    def _own_clock(series: Series, page: Page, counters: ContainerCounters) -> float:
-        """Allocated seconds by our clock, for a source that does not count them."""
-        held = float(series.last[series.layout.index[ALLOCATED]])
-        return held + (page.at - series.at if counters.allocated else 0.0)
+    def _rising(
+        self,
+        page: Page,
+        series: Series,
+        counters: ContainerCounters,
+        sample: tuple[Layout, list[float]],
+    ) -> tuple[float, bool] | None:
+        """When the rise to this page began and whether at zero; None where it adds nothing.
 
-    def _rival(self, page: Page, series: Series) -> bool:
-        """Whether the page is of a second exporter process that runs beside the series' own."""
-        started, own = page.process_started, series.process_started
-        if page.exporter == series.exporter or started is None or own is None:
-            return False
-        rival = abs(started - own) > 1 and started < series.at - _CLOCK_SKEW_SECONDS
-        if rival and page.at - series.at < 2 * self._spread_after:
-            self.problems["second_exporter"] += 1
-            return True
-        return False
+        A page of another process than the series' own lets that one speak from its own sample.
+        """
+        late = page.at <= series.at
+        if same_process(page, series.exporter, series.process_started):
+            return None if late else start_of_rise(page, series, counters)
+        known = series.beside.get(page.exporter)
+        if known is not None and same_start(known.process_started, page.process_started):
+            silent = page.at - series.seen > SILENT_SECONDS
+            if not late and (known.at <= series.at or silent):
+                series.turn_to(page.exporter, known)
+                return known.at, False
+            if not late:  # it would leave a hole, which the series' own process may fill yet
+                return None
+        elif not late and younger_than(page, series.at, counters):
+            began = anew_since(page, counters.allocated_seconds)
+            zeros = np.zeros(series.layout.width)
+            series.turn_to(page.exporter, Sample(began, page.process_started, zeros))
+            return began, True
+        self.problems["second_exporter"] += 1
+        values = self._laid_out(series, *sample)
+        series.set_aside(page.exporter, Sample(page.at, page.process_started, values))
+        return None
 
     def _rise(
         self, series: Series, layout: Layout, values: list[float], elapsed: float, *, anew: bool
     ) -> Vector:
         """Rise in the series' own layout; the series then holds the new counters."""
-        new = np.array(values)
-        if layout is not series.layout:
-            series.adopt(layout, self._layouts)
-            sparse = np.full(series.layout.width, np.nan)
-            sparse[self._layouts.positions(layout, series.layout)] = new
-            new = sparse
+        new = self._laid_out(series, layout, values)
         rise = bounded_rise(
             series.layout, series.last, new, elapsed, anew=anew, problems=self.problems
         )
         kept = np.zeros(series.layout.width) if anew else series.last
         series.last = np.where(np.isfinite(new), new, kept)
         return rise
+
+    def _laid_out(self, series: Series, layout: Layout, values: list[float]) -> Vector:
+        """Return ``values`` in the series' layout, which grows by the columns it lacks."""
+        new = np.array(values)
+        if layout is series.layout:
+            return new
+        series.adopt(layout, self._layouts)
+        sparse = np.full(series.layout.width, np.nan)
+        sparse[self._layouts.positions(layout, series.layout)] = new
+        return sparse
 
     def _place(
         self, series: Series, rise: Vector, span: tuple[float, float], reading: Reading
@@ -280,38 +315,6 @@ class CounterRollup:
         return ended or self._newest - series.at > _FORGET_SILENT_SECONDS
 
 
-def _counts_from(
-    page: Page,
-    previous: ExporterState | None,
-    counters: ContainerCounters,
-    watch_started: float | None,
-) -> float | None:
-    """When a series never seen before began, if that was inside the watch; else None."""
-    since: float | None = None
-    started = page.process_started
-    if previous is not None:  # the container was not on the exporter's previous page
-        since = previous.at
-    elif started is not None and watch_started is not None and watch_started < started <= page.at:
-        since = started
-    if since is None:
-        return None
-    allocated, elapsed = counters.allocated_seconds, page.at - since
-    if allocated is not None and allocated > elapsed + slack_seconds(elapsed):
-        return None  # it is older than the watch, wherever it was hidden
-    return max(since, _anew_since(page, allocated))
-
-
-def _anew_since(page: Page, allocated_seconds: float | None) -> float:
-    """When counters that began anew were at zero, by our clock.
-
-    What the container counted itself decides: the exporter's clock may be off.
-    """
-    if allocated_seconds is not None:
-        return page.at - allocated_seconds
-    started = page.process_started
-    return float("-inf") if started is None else min(page.at, started)
-
-
 def _begin(
     key: SeriesKey,
     page: Page,
@@ -332,6 +335,7 @@ def _begin(
         key=key,
         exporter=page.exporter,
         at=page.at if start is None else start,
+        seen=page.at if start is None else start,
         process_started=page.process_started,
         began=began,
         layout=layout,
@@ -340,22 +344,6 @@ def _begin(
         total=np.zeros(layout.width),
         carry=np.zeros(layout.width),
     )
-
-
-def _start_of_rise(page: Page, series: Series, counters: ContainerCounters) -> tuple[float, bool]:
-    """When the rise to this sample began, and whether the counters began anew at zero."""
-    elapsed = page.at - series.at
-    allocated = counters.allocated_seconds
-    if allocated is not None and allocated > elapsed + slack_seconds(elapsed):
-        return series.at, False  # older than the last sample: these counters went on
-    started, own = page.process_started, series.process_started
-    if started is not None and (started > own + 1 if own is not None else started > series.at):
-        return max(series.at, _anew_since(page, allocated)), True
-    held = float(series.last[series.layout.index[ALLOCATED]])
-    if allocated is not None and allocated < held:
-        series.began = max(series.at, _anew_since(page, allocated))
-        return series.began, True
-    return series.at, False
 
 
 def _reading(

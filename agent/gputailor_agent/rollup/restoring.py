@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Mapping
 
 from gputailor_agent.model.usage import Device, UsageRow
+from gputailor_agent.rollup.beside import Sample
 from gputailor_agent.rollup.layout import Layout, LayoutTable
 from gputailor_agent.rollup.series import Series, SeriesKey
 from gputailor_agent.rollup.state import (
     STATE_VERSION,
     ExporterState,
     RollupState,
+    SampleState,
     SeriesState,
     StateError,
     pack,
@@ -72,6 +74,11 @@ def _series_state(series: Series, layout: int) -> SeriesState:
         spread_seconds=series.spread_seconds,
         samples=series.samples,
         changed=series.changed,
+        seen=series.seen,
+        beside={
+            name: SampleState(one.at, one.process_started, pack(one.values))
+            for name, one in series.beside.items()
+        },
     )
 
 
@@ -89,6 +96,7 @@ def _series(stored: SeriesState, layout: Layout) -> Series:
         key=stored.key,
         exporter=stored.exporter,
         at=stored.at,
+        seen=stored.at if stored.seen is None else stored.seen,
         process_started=stored.process_started,
         began=stored.began,
         layout=layout,
@@ -106,4 +114,8 @@ def _series(stored: SeriesState, layout: Layout) -> Series:
         spread_seconds=stored.spread_seconds,
         samples=stored.samples,
         changed=stored.changed,
+        beside={
+            name: Sample(one.at, one.process_started, unpack(one.values, layout.width))
+            for name, one in stored.beside.items()
+        },
     )

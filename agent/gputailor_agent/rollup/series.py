@@ -7,7 +7,7 @@ hours add up to the counters' whole rise, to within half a grid step.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -22,6 +22,7 @@ from gputailor_agent.model.usage import (
     Warmup,
     quantise,
 )
+from gputailor_agent.rollup.beside import FORGET_SECONDS, Sample
 from gputailor_agent.rollup.layout import (
     ALLOCATED,
     ENERGY,
@@ -60,11 +61,16 @@ class Reading:
 
 @dataclass(slots=True)
 class Series:
-    """Last counters of a container and device, and its open hour."""
+    """Last counters of a container and device, and its open hour.
+
+    ``at``: what happened until then is accounted for; ``seen``: when ``last`` was read. The two
+    differ while a second exporter process counts the same container: ``beside`` has its sample.
+    """
 
     key: SeriesKey
     exporter: str
     at: float
+    seen: float
     process_started: float | None
     began: float | None  # start of the allocation; never later than the truth's first sight
     layout: Layout
@@ -82,6 +88,7 @@ class Series:
     spread_seconds: float = 0.0
     samples: int = 0
     changed: bool = False
+    beside: dict[str, Sample] = field(default_factory=dict)  # by exporter
 
     def adopt(self, layout: Layout, table: LayoutTable) -> None:
         """Make room for the columns of ``layout``; values of new columns are NaN (never seen)."""
@@ -92,9 +99,25 @@ class Series:
         self.last = _widen(self.last, places, union.width, np.nan)
         self.total = _widen(self.total, places, union.width, 0.0)
         self.carry = _widen(self.carry, places, union.width, 0.0)
+        for sample in self.beside.values():
+            sample.values = _widen(sample.values, places, union.width, np.nan)
         if self.warm is not None:
             self.warm = _widen(self.warm, places, union.width, 0.0)
         self.layout = union
+
+    def set_aside(self, exporter: str, sample: Sample) -> None:
+        """Keep another process's sample; those not heard of for long are dropped."""
+        self.beside[exporter] = sample
+        oldest = sample.at - FORGET_SECONDS
+        for name in [name for name, one in self.beside.items() if one.at < oldest]:
+            del self.beside[name]
+
+    def turn_to(self, exporter: str, sample: Sample) -> None:
+        """Let ``sample`` be what rises next; the present process's sample is set aside."""
+        self.set_aside(self.exporter, Sample(self.seen, self.process_started, self.last))
+        self.beside.pop(exporter, None)
+        self.exporter, self.process_started = exporter, sample.process_started
+        self.seen, self.last = sample.at, sample.values
 
     def place(self, rise: Vector, start: float, end: float, reading: Reading) -> list[UsageRow]:
         """Put ``rise`` of (start, end] on its hours; returns rows of the hours left behind."""
@@ -112,7 +135,8 @@ class Series:
     def go_back(self, at: float) -> list[UsageRow]:
         """Go on from the earlier time ``at``; returns the row of the hour left behind."""
         closed = list(self._turn(hour_holding(at)))
-        self.at = at
+        self.at = self.seen = at
+        self.beside.clear()
         if self.began is not None:
             self.began = min(self.began, at)
         return closed

@@ -27,6 +27,14 @@ class ExporterState(msgspec.Struct, frozen=True, array_like=True):
     process_started: float | None
 
 
+class SampleState(msgspec.Struct, frozen=True, array_like=True):
+    """Counters of a second exporter process."""
+
+    at: float
+    process_started: float | None
+    values: bytes
+
+
 class SeriesState(msgspec.Struct, frozen=True, array_like=True):
     """One container and device: last counters, and what the open hour holds so far."""
 
@@ -50,6 +58,8 @@ class SeriesState(msgspec.Struct, frozen=True, array_like=True):
     spread_seconds: float
     samples: int
     changed: bool
+    seen: float | None = None  # None: of a state before two exporters were told apart
+    beside: dict[str, SampleState] = {}
 
 
 class RollupState(msgspec.Struct, frozen=True, kw_only=True):
