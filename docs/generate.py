@@ -9,6 +9,8 @@ from typing import Final
 
 from gputailor_agent import metrics as agent
 from gputailor_exporter import metrics as exporter
+from gputailor_exporter.collectors import COLLECTORS
+from gputailor_exporter.devices.base import Reason
 from gputailor_exporter.metrics import Family
 from gputailor_exporter.options import parser, variable
 
@@ -26,6 +28,11 @@ rise(active) / rise(observed), whatever the scrape interval:
 
 A signal that cannot be read is absent, and `gputailor_exporter_signal_unavailable` says why. It is
 never 0.
+"""
+_COLLECTORS_HEAD: Final = """\
+What a collector that is off would have told is neither asked of the driver nor published nor listed
+as unavailable. Families that no collector names are always there.
+
 """
 _GROUPS: Final = (
     ("Device", "gputailor_device_"),
@@ -49,6 +56,10 @@ def page() -> str:
         f"\nSignals of devices: {signals}. Container counters carry those that rules read: {kept}. "
         f"Histogram bounds: {bounds}, +Inf; zero has a bucket of its own.\n"
     )
+    reasons = ", ".join(f"`{reason}`" for reason in Reason)
+    parts.append(f"\nReasons of `gputailor_exporter_signal_unavailable`: {reasons}.\n")
+    parts.append("\n## Collectors of gputailor-exporter\n\n" + _COLLECTORS_HEAD)
+    parts.append("\n".join(_collectors()) + "\n")
     own = [value for value in vars(agent).values() if isinstance(value, Family)]
     parts.append("\n## The agent\n\n" + "\n".join(_table(own)) + "\n")
     parts.append("\n## Flags of gputailor-exporter\n\n" + "\n".join(_flags()) + "\n")
@@ -61,6 +72,14 @@ def _table(families: Iterable[Family]) -> Iterator[str]:
     for family in families:
         labels = ", ".join(f"`{label}`" for label in family.labels)
         yield f"| `{family.name}` | {family.kind} | {labels} | {family.help} |"
+
+
+def _collectors() -> Iterator[str]:
+    yield "| collector | unasked | what it tells | families |"
+    yield "|---|---|---|---|"
+    for one in COLLECTORS:
+        families = ", ".join(f"`{family.name}`" for family in one.families)
+        yield f"| `{one.name}` | {'on' if one.default else 'off'} | {one.help} | {families} |"
 
 
 def _flags() -> Iterator[str]:

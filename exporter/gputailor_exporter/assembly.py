@@ -12,6 +12,7 @@ from typing import Generic, ParamSpec, TypeVar
 
 from gputailor_exporter.allocations import AllocationSource, ContainerRef, ProcessAttribution
 from gputailor_exporter.devices.base import Backend
+from gputailor_exporter.devices.registry import BackendSettings, create
 from gputailor_exporter.metrics import Sharing
 from gputailor_exporter.options import Options
 
@@ -54,7 +55,7 @@ class SerialAttribution:
         self._owner = InTurn(turn, attribution.owner)
 
     def owner(self, pid: int) -> ContainerRef | None:
-        """Return the container of ``pid``; None when it belongs to no pod or cannot be known."""
+        """Return the container of ``pid``; None when it is in none, ``UNTOLD`` if unknown."""
         return self._owner(pid)
 
 
@@ -63,7 +64,12 @@ def assemble(options: Options) -> Parts:
     attributed = options.attribution != "none"
     if options.backend == "simulated":
         return _simulated(options, attributed=attributed)
-    return _nvml(options, attributed=attributed)
+    backend = _backend(options)
+    if not attributed:
+        return Parts(backend, None, None)
+    if options.attribution == "process":
+        return _by_process(options, backend)
+    return _by_kubelet(options, backend)
 
 
 def _simulated(options: Options, *, attributed: bool) -> Parts:
@@ -87,17 +93,39 @@ def _simulated(options: Options, *, attributed: bool) -> Parts:
     return Parts(backend, allocations, ScenarioAttribution(scenario, options.node))
 
 
-def _nvml(options: Options, *, attributed: bool) -> Parts:
-    from gputailor_exporter.devices.nvml import NvmlBackend  # noqa: PLC0415 - only where asked for
+def _backend(options: Options) -> Backend:
+    settings = BackendSettings(
+        proc_root=options.proc_root,
+        sys_root=options.sys_root,
+        patience_seconds=options.hang_after,
+        collectors=options.collectors,
+    )
+    return create(options.backend, settings)
 
-    if not attributed:
-        return Parts(NvmlBackend(), None, None)
+
+def _by_kubelet(options: Options, backend: Backend) -> Parts:
+    """Kubelet says who holds what, cgroups whose process is whose."""
+    from gputailor_exporter.driver_files import DriverFiles  # noqa: PLC0415 - only where asked for
     from gputailor_exporter.pods import PodResources  # noqa: PLC0415 - likewise
     from gputailor_exporter.processes import CgroupAttribution  # noqa: PLC0415 - likewise
 
-    sharing = None if options.sharing is None else Sharing(options.sharing)
     cgroups = CgroupAttribution(options.proc_root, options.pod_logs_root)
     turn = threading.Lock()
-    pod_uid = InTurn(turn, cgroups.folders.pod_uid)
-    allocations = PodResources(options.pod_resources_socket, pod_uid=pod_uid, sharing=sharing)
-    return Parts(NvmlBackend(), allocations, SerialAttribution(turn, cgroups))
+    allocations = PodResources(
+        options.pod_resources_socket,
+        pod_uid=InTurn(turn, cgroups.folders.pod_uid),
+        sharing=None if options.sharing is None else Sharing(options.sharing),
+        files=DriverFiles(options.proc_root),
+        keep_seconds=options.keep_allocations,
+    )
+    return Parts(backend, allocations, SerialAttribution(turn, cgroups))
+
+
+def _by_process(options: Options, backend: Backend) -> Parts:
+    """The processes on each device say who holds it."""
+    from gputailor_exporter import hosts  # noqa: PLC0415 - only where asked for
+
+    watched = hosts.WatchedBackend(backend)
+    attribution = SerialAttribution(threading.Lock(), hosts.HostAttribution(options.proc_root))
+    allocations = hosts.ProcessAllocations(watched.processes, attribution)
+    return Parts(watched, allocations, attribution)

@@ -1,4 +1,4 @@
-"""The command ``gputailor-exporter``: starts the exporter, or writes simulated history.
+"""The command ``gputailor-exporter``: runs the exporter, checks a node, or simulates history.
 
 Imports at the top are of the standard library alone, so that a missing extra is said in words.
 """
@@ -20,6 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given[:1] == ["simulate"]:
             return _simulate(given[1:])
+        if given[:1] == ["check"]:
+            from gputailor_exporter import check  # noqa: PLC0415 - its imports may be missing
+
+            return check.run(given[1:], os.environ)
         options = parse_options(given, os.environ)
         from gputailor_exporter.running import StartError, serve  # noqa: PLC0415 - may be missing
 

@@ -25,7 +25,12 @@ class Collector:
 COLLECTORS: Final[tuple[Collector, ...]] = (
     Collector("gpm", "SM, tensor, FP and DRAM activity by the driver's GPM (Hopper and later)"),
     Collector("clocks", "clocks now and at most", (m.DEVICE_CLOCK, m.DEVICE_CLOCK_MAX)),
-    Collector("temperature", "temperatures", (m.DEVICE_TEMPERATURE,)),
+    Collector(
+        "temperature",
+        "temperatures and their limits",
+        (m.DEVICE_TEMPERATURE, m.DEVICE_TEMPERATURE_LIMIT),
+    ),
+    Collector("fan", "speed of the fans, where the device has its own", (m.DEVICE_FAN_SPEED,)),
     Collector(
         "pcie",
         "bytes over PCIe and the state of the link",
@@ -37,10 +42,36 @@ COLLECTORS: Final[tuple[Collector, ...]] = (
             m.DEVICE_PCIE_WIDTH_MAX,
         ),
     ),
-    Collector("nvlink", "bytes over NVLink", (m.DEVICE_NVLINK_BYTES,)),
+    Collector(
+        "nvlink",
+        "bytes over NVLink, state, capacity and errors of the links",
+        (
+            m.DEVICE_NVLINK_BYTES,
+            m.DEVICE_NVLINK_UP,
+            m.DEVICE_NVLINK_CAPACITY,
+            m.DEVICE_NVLINK_ERRORS,
+        ),
+    ),
+    Collector("fabric", "registration with the NVSwitch fabric", (m.DEVICE_FABRIC,)),
     Collector("throttle", "seconds the clocks were held down", (m.DEVICE_THROTTLED_SECONDS,)),
     Collector("ecc", "ECC errors", (m.DEVICE_ECC_ERRORS,)),
-    Collector("rows", "remapped memory rows", (m.DEVICE_REMAPPED_ROWS,)),
+    Collector(
+        "rows",
+        "remapped memory rows and retired pages",
+        (
+            m.DEVICE_REMAPPED_ROWS,
+            m.DEVICE_REMAPPED_ROWS_PENDING,
+            m.DEVICE_REMAPPED_ROWS_FAILED,
+            m.DEVICE_RETIRED_PAGES,
+            m.DEVICE_RETIRED_PAGES_PENDING,
+        ),
+    ),
+    Collector(
+        "modes",
+        "ECC, MIG, persistence and compute mode",
+        (m.DEVICE_MODE_ENABLED, m.DEVICE_MODE_ENABLED_PENDING, m.DEVICE_COMPUTE_MODE),
+    ),
+    Collector("serial", "serial number of the board", (m.DEVICE_SERIAL,), default=False),
     Collector("xid", "Xid errors", (m.DEVICE_XID_ERRORS, m.DEVICE_XID_LAST)),
     Collector("histogram", "histograms of a container's seconds", (m.CONTAINER_ACTIVITY,)),
 )

@@ -4,6 +4,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+from gputailor_exporter.timekeeping import since_boot
+
 log = logging.getLogger(__name__)
 
 
@@ -18,17 +20,22 @@ class Loop:
         stop: threading.Event,
         *,
         on_error: Callable[[str], None],
+        now: Callable[[], float] = since_boot,
     ) -> None:
         """``on_error`` is told the name whenever a step raised something unexpected."""
         self.name = name
+        self.busy_since: float | None = None  # start of the step in progress
+        self.hung = False  # the watchdog has spoken for the step in progress
         self._step = step
         self._interval = interval
         self._stop = stop
         self._on_error = on_error
+        self._now = now
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Start the thread, or start it again after it died."""
+        self.busy_since = None
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._thread.start()
 
@@ -37,6 +44,11 @@ class Loop:
         """Whether the thread ended without being asked to."""
         thread = self._thread
         return thread is not None and not thread.is_alive() and not self._stop.is_set()
+
+    def busy_seconds(self, now: float) -> float:
+        """How long the step in progress has taken; 0 between two steps."""
+        since = self.busy_since
+        return 0.0 if since is None else now - since
 
     def join(self, timeout: float) -> bool:
         """Wait for the thread; False if it is still inside its step."""
@@ -47,9 +59,12 @@ class Loop:
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            self.busy_since = self._now()
             try:
                 self._step()
             except Exception:
                 log.exception("%s: an unexpected error; going on", self.name)
                 self._on_error(self.name)
+            self.busy_since = None
+            self.hung = False
             self._stop.wait(self._interval)

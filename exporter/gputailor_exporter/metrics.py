@@ -6,108 +6,36 @@ percent. The unit of truth is a pair of counters: seconds a signal was active (t
 A signal that cannot be read is absent, and ``exporter_signal_unavailable`` says why; it is never 0.
 """
 
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
-PREFIX: Final = "gputailor_"
-
-
-class Signal(StrEnum):
-    """Activity signals, each a value in 0..1; names as NVML's and DCGM's users know them."""
-
-    KERNEL = "kernel"  # some kernel ran (NVML "GPU utilisation")
-    GRAPHICS = "graphics"  # the graphics/compute engine was busy
-    SM = "sm"  # mean share of SMs with a warp resident
-    OCCUPANCY = "occupancy"  # resident warps against the possible
-    TENSOR = "tensor"  # tensor pipe
-    FP64 = "fp64"
-    FP32 = "fp32"
-    FP16 = "fp16"
-    INTEGER = "integer"
-    DRAM = "dram"  # device memory bandwidth
-    MEMCOPY = "memcopy"  # NVML "memory utilisation": time memory was read or written
-    ENCODER = "encoder"
-    DECODER = "decoder"
-
-
-WIDTH: Final = "width"  # sm / kernel while kernels run; only in the container histogram
-
-#: Signals of which container counters are kept (those that rules read).
-CONTAINER_SIGNALS: Final[tuple[Signal, ...]] = (
-    Signal.KERNEL,
-    Signal.SM,
-    Signal.TENSOR,
-    Signal.FP64,
-    Signal.FP32,
-    Signal.FP16,
-    Signal.DRAM,
-    Signal.ENCODER,
-    Signal.DECODER,
-)
-
-#: Signals with a histogram of one-second values per container.
-HISTOGRAM_SIGNALS: Final[tuple[str, ...]] = (
-    Signal.KERNEL,
-    Signal.SM,
-    Signal.TENSOR,
-    Signal.DRAM,
+from gputailor_exporter.vocabulary import (
+    CONTAINER_SIGNALS,
+    HISTOGRAM_BOUNDS,
+    HISTOGRAM_SIGNALS,
     WIDTH,
+    Condition,
+    Family,
+    Kind,
+    Sharing,
+    Signal,
+    ThrottleReason,
 )
 
-#: Upper bounds (inclusive) of the container histogram; +Inf is implied. Zero has its own bucket.
-HISTOGRAM_BOUNDS: Final[tuple[float, ...]] = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
+#: What is declared elsewhere and belongs to the contract; the families follow below.
+__all__ = [
+    "CONTAINER_SIGNALS",
+    "HISTOGRAM_BOUNDS",
+    "HISTOGRAM_SIGNALS",
+    "WIDTH",
+    "Condition",
+    "Family",
+    "Kind",
+    "Sharing",
+    "Signal",
+    "ThrottleReason",
+]
 
-
-class Condition(StrEnum):
-    """Joint one-second conditions that means cannot show."""
-
-    AMP_CANDIDATE = "amp_candidate"  # sm >= 0.40, tensor < 0.05, fp32 >= 0.20, fp64 < 0.05
-    ZERO_INSIDE_ACTIVE_MINUTE = "zero_inside_active_minute"
-    LINK_SATURATED = "link_saturated"  # PCIe or NVLink at 0.6 of the link or more
-
-
-class ThrottleReason(StrEnum):
-    """What holds the clocks down, as NVML names it. An idle GPU's low clock is not among them."""
-
-    APPLICATIONS_CLOCKS_SETTING = "applications_clocks_setting"
-    SW_POWER_CAP = "sw_power_cap"
-    HW_SLOWDOWN = "hw_slowdown"
-    SYNC_BOOST = "sync_boost"
-    SW_THERMAL_SLOWDOWN = "sw_thermal_slowdown"
-    HW_THERMAL_SLOWDOWN = "hw_thermal_slowdown"
-    HW_POWER_BRAKE_SLOWDOWN = "hw_power_brake_slowdown"
-    DISPLAY_CLOCK_SETTING = "display_clock_setting"
-
-
-class Sharing(StrEnum):
-    """How a container holds a device."""
-
-    EXCLUSIVE = "exclusive"
-    MIG = "mig"
-    TIME_SLICING = "time_slicing"
-    MPS = "mps"
-    SHARED = "shared"  # shared, and the way is not known
-
-
-class Kind(StrEnum):
-    """Metric types of the exposition formats."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
-    HISTOGRAM = "histogram"
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """One metric family. ``name`` is the full sample name, with ``_total`` for counters."""
-
-    name: str
-    kind: Kind
-    help: str
-    labels: tuple[str, ...]
-    unit: str = ""
-
+PREFIX: Final = "gputailor_"
 
 DEVICE_LABELS: Final = ("node", "gpu", "gpu_uuid")
 CONTAINER_LABELS: Final = ("node", "namespace", "pod", "pod_uid", "container", "gpu_uuid")
@@ -176,6 +104,12 @@ DEVICE_POWER: Final = _device("power_watts", Kind.GAUGE, "Power drawn now.", uni
 DEVICE_POWER_LIMIT: Final = _device(
     "power_limit_watts", Kind.GAUGE, "Power limit in force.", unit="watts"
 )
+DEVICE_POWER_LIMIT_DEFAULT: Final = _device(
+    "power_limit_default_watts", Kind.GAUGE, "Power limit the device starts with.", unit="watts"
+)
+DEVICE_POWER_LIMIT_MAX: Final = _device(
+    "power_limit_max_watts", Kind.GAUGE, "Highest power limit that may be set.", unit="watts"
+)
 DEVICE_ENERGY: Final = _device(
     "energy_joules_total", Kind.COUNTER, "Energy drawn since the exporter started.", unit="joules"
 )
@@ -187,6 +121,19 @@ DEVICE_ENERGY_SOURCE: Final = Family(
 )
 DEVICE_TEMPERATURE: Final = _device(
     "temperature_celsius", Kind.GAUGE, "Temperature by sensor.", "sensor", unit="celsius"
+)
+DEVICE_TEMPERATURE_LIMIT: Final = _device(
+    "temperature_limit_celsius",
+    Kind.GAUGE,
+    "Temperature at which the device slows down or shuts down, or that a part may reach at most.",
+    "limit",
+    unit="celsius",
+)
+DEVICE_FAN_SPEED: Final = _device(
+    "fan_speed_ratio",
+    Kind.GAUGE,
+    "Speed the fans are told to run at, against the highest.",
+    unit="ratio",
 )
 DEVICE_CLOCK: Final = _device("clock_hertz", Kind.GAUGE, "Clock by domain.", "domain", unit="hertz")
 DEVICE_CLOCK_MAX: Final = _device(
@@ -212,6 +159,25 @@ DEVICE_PCIE_WIDTH_MAX: Final = _device(
 DEVICE_NVLINK_BYTES: Final = _device(
     "nvlink_bytes_total", Kind.COUNTER, "Bytes over NVLink.", "direction", unit="bytes"
 )
+DEVICE_NVLINK_UP: Final = _device(
+    "nvlink_up", Kind.GAUGE, "1 while the NVLink is active, 0 while it is not.", "link"
+)
+DEVICE_NVLINK_CAPACITY: Final = _device(
+    "nvlink_capacity_bytes_per_second",
+    Kind.GAUGE,
+    "Speed of all NVLinks that are up together, in each direction.",
+)
+DEVICE_NVLINK_ERRORS: Final = _device(
+    "nvlink_errors_total", Kind.COUNTER, "Errors of all NVLinks together, by kind.", "error"
+)
+DEVICE_FABRIC: Final = _device(
+    "fabric_info",
+    Kind.GAUGE,
+    "State of the device's registration with the NVSwitch fabric; the value is always 1.",
+    "state",
+    "status",
+    "health",
+)
 DEVICE_THROTTLED_SECONDS: Final = _device(
     "throttled_seconds_total",
     Kind.COUNTER,
@@ -235,8 +201,47 @@ DEVICE_ECC_ERRORS: Final = _device(
 DEVICE_REMAPPED_ROWS: Final = _device(
     "remapped_rows_total", Kind.COUNTER, "Memory rows remapped, by cause.", "cause"
 )
+DEVICE_REMAPPED_ROWS_PENDING: Final = _device(
+    "remapped_rows_pending", Kind.GAUGE, "1 while rows wait for a reset to be remapped."
+)
+DEVICE_REMAPPED_ROWS_FAILED: Final = _device(
+    "remapped_rows_failed", Kind.GAUGE, "1 if a row could not be remapped: replace the device."
+)
+DEVICE_RETIRED_PAGES: Final = _device(
+    "retired_pages_total",
+    Kind.COUNTER,
+    "Memory pages taken out of use for good, by cause (devices without row remapping).",
+    "cause",
+)
+DEVICE_RETIRED_PAGES_PENDING: Final = _device(
+    "retired_pages_pending", Kind.GAUGE, "1 while pages wait for a restart to be taken out of use."
+)
+DEVICE_MODE_ENABLED: Final = _device(
+    "mode_enabled", Kind.GAUGE, "1 while the mode is on: ecc, mig, persistence.", "mode"
+)
+DEVICE_MODE_ENABLED_PENDING: Final = _device(
+    "mode_enabled_pending",
+    Kind.GAUGE,
+    "What the mode will be after the next reset of the device.",
+    "mode",
+)
+DEVICE_COMPUTE_MODE: Final = _device(
+    "compute_mode",
+    Kind.GAUGE,
+    "1 for the mode in force: who may open a context on the device.",
+    "mode",
+)
+DEVICE_SERIAL: Final = _device(
+    "serial_info", Kind.GAUGE, "Serial number of the board; the value is always 1.", "serial"
+)
 DEVICE_UP: Final = _device(
     "up", Kind.GAUGE, "1 while the device answers; 0 when it is lost or hangs."
+)
+DEVICE_INVALID_VALUES: Final = _device(
+    "invalid_values_total",
+    Kind.COUNTER,
+    "Cycles in which a value that cannot be true (a sentinel, out of range) was dropped.",
+    "signal",
 )
 DEVICE_UNATTRIBUTED_ACTIVE_SECONDS: Final = _device(
     "unattributed_active_seconds_total",
@@ -345,6 +350,20 @@ EXPORTER_LAST_SUCCESS: Final = _self(
     "When the source was last read well, in Unix time.",
     "source",
     unit="seconds",
+)
+EXPORTER_DEVICE_LAST_SUCCESS: Final = _self(
+    "device_last_success_timestamp_seconds",
+    Kind.GAUGE,
+    "When the device was last read well, in Unix time: its age is time() minus this.",
+    "gpu_uuid",
+    unit="seconds",
+)
+EXPORTER_DEVICE_FAILURE: Final = _self(
+    "device_failure",
+    Kind.GAUGE,
+    "1 while the device does not answer, with the reason.",
+    "gpu_uuid",
+    "reason",
 )
 EXPORTER_ERRORS: Final = _self(
     "errors_total", Kind.COUNTER, "Failures by source and reason.", "source", "reason"

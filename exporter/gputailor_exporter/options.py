@@ -1,7 +1,8 @@
 """The exporter's options: flags over environment over defaults.
 
 Every option has an environment variable, ``GPUTAILOR_EXPORTER_`` and the flag's name. Standard
-library only, so that ``--help`` answers before any extra is installed.
+library only, so that ``--help`` answers before any extra is installed. The ``--collect.NAME`` flags
+come from the registry of collectors.
 """
 
 import argparse
@@ -14,11 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from gputailor_exporter import __version__
+from gputailor_exporter.collectors import COLLECTORS
+from gputailor_exporter.devices import registry
 
 ENVIRONMENT_PREFIX: Final = "GPUTAILOR_EXPORTER_"
 
 #: Beside 9835 of nvidia_gpu_exporter, so that both can run on one host network.
-DEFAULT_LISTEN: Final = "0.0.0.0:9836"
+DEFAULT_LISTEN: Final = ":9836"
 
 POD_RESOURCES_SOCKET: Final = "/var/lib/kubelet/pod-resources/kubelet.sock"
 
@@ -32,25 +35,39 @@ class Options:
     backend: str
     scenario: Path | None
     node: str
-    listen: tuple[str, int]
+    listen: tuple[tuple[str, int], ...]  # host (empty: every address) and port
     interval: float
     linger: float
+    hang_after: float
+    require_devices: bool
     attribution: str
+    keep_allocations: float
     sharing: str | None
     pod_resources_socket: str
     proc_root: Path
+    sys_root: Path
     pod_logs_root: Path
-    histogram: bool
+    collectors: frozenset[str]  # names of what is on, of collectors.COLLECTORS
     web_config: Path | None
     log_level: str
 
+    @property
+    def histogram(self) -> bool:
+        """Whether containers' seconds go into histograms."""
+        return HISTOGRAM in self.collectors
+
 
 def listen_address(text: str) -> tuple[str, int]:
-    """Parse HOST:PORT, :PORT or [IPV6]:PORT."""
+    """Parse HOST:PORT, :PORT (every address, IPv4 and IPv6) or [IPV6]:PORT."""
     match = _LISTEN.fullmatch(text)
     if match is None or int(match["port"]) > 65535:  # noqa: PLR2004 - the highest TCP port
         raise argparse.ArgumentTypeError(f"expected HOST:PORT, for example :9836, not {text!r}")
-    return match["host"].strip("[]") or "0.0.0.0", int(match["port"])
+    return match["host"].strip("[]"), int(match["port"])
+
+
+def listen_addresses(text: str) -> tuple[tuple[str, int], ...]:
+    """Parse one or more addresses with commas between them."""
+    return tuple(listen_address(part.strip()) for part in text.split(","))
 
 
 def _seconds(least: float, most: float = math.inf) -> Callable[[str], float]:
@@ -76,6 +93,13 @@ def _one_of(*names: str) -> Callable[[str], str]:
     return parse
 
 
+def _backend(text: str) -> str:
+    if not registry.known(text):
+        names = ", ".join((*registry.BUILT_IN, *registry.registered()))
+        raise argparse.ArgumentTypeError(f"expected one of {names}, not {text!r}")
+    return text
+
+
 def _truth(text: str) -> bool:
     if text.lower() in {"1", "true", "yes", "on"}:
         return True
@@ -87,14 +111,19 @@ def _truth(text: str) -> bool:
 #: flag -> (parser, default, metavar, help)
 _FLAGS: Final[dict[str, tuple[Callable[[str], Any], Any, str, str]]] = {
     "backend": (
-        _one_of("nvml", "simulated"),
+        _backend,
         "nvml",
-        "nvml|simulated",
-        "how devices are read; simulated needs --scenario",
+        "nvml|amd|drm|auto|simulated|NAME",
+        "how devices are read; simulated needs --scenario; NAME: of an installed package",
     ),
     "scenario": (Path, None, "FILE", "scenario of the simulated back end (YAML), or demo"),
     "node": (str, None, "NAME", "name of this node (default: NODE_NAME, else the host name)"),
-    "listen": (listen_address, DEFAULT_LISTEN, "HOST:PORT", "where to serve; port 0: a free one"),
+    "listen": (
+        listen_addresses,
+        DEFAULT_LISTEN,
+        "HOST:PORT",
+        "where to serve; without HOST every address, IPv6 too; several: repeat it, or use commas",
+    ),
     "interval": (
         _seconds(0.05, 10.0),
         1.0,
@@ -107,11 +136,23 @@ _FLAGS: Final[dict[str, tuple[Callable[[str], Any], Any, str, str]]] = {
         "SECONDS",
         "how long counters of an ended container stay: two scrapes and 60 s",
     ),
+    "hang-after": (
+        _seconds(0.1, 60.0),
+        5.0,
+        "SECONDS",
+        "a driver call of a device this long means that the device hangs",
+    ),
     "attribution": (
-        _one_of("kubernetes", "none"),
+        _one_of("kubernetes", "process", "none"),
         "kubernetes",
-        "kubernetes|none",
-        "kubernetes: lead devices to containers by kubelet; none: devices alone, without kubelet",
+        "kubernetes|process|none",
+        "who holds devices: by kubelet; by user, job or unit, and command; none: devices alone",
+    ),
+    "keep-allocations": (
+        _seconds(0.0),
+        120.0,
+        "SECONDS",
+        "how long the last good allocations stand for a kubelet that is gone or answers by half",
     ),
     "sharing": (
         _one_of("time_slicing", "mps"),
@@ -121,6 +162,7 @@ _FLAGS: Final[dict[str, tuple[Callable[[str], Any], Any, str, str]]] = {
     ),
     "pod-resources-socket": (str, POD_RESOURCES_SOCKET, "PATH", "kubelet's PodResources socket"),
     "proc-root": (Path, Path("/proc"), "PATH", "the host's /proc"),
+    "sys-root": (Path, Path("/sys"), "PATH", "the host's /sys"),
     "pod-logs-root": (Path, Path("/var/log/pods"), "PATH", "the host's /var/log/pods"),
     "web-config": (Path, None, "FILE", "Prometheus web-config file: TLS and basic auth"),
     "log-level": (
@@ -131,10 +173,15 @@ _FLAGS: Final[dict[str, tuple[Callable[[str], Any], Any, str, str]]] = {
     ),
 }
 
+#: The collector that --no-histogram turns off.
+HISTOGRAM: Final = "histogram"
+_COLLECT: Final = "collect."
+
 EPILOG: Final = f"""\
 examples:
   gputailor-exporter                               a node of a cluster, with kubelet
-  gputailor-exporter --attribution none            a machine outside Kubernetes
+  gputailor-exporter --attribution process         a machine outside Kubernetes
+  gputailor-exporter check                         what can be read on this node, and why not
   gputailor-exporter --backend simulated --scenario demo --node a100-0 --listen 127.0.0.1:9836
                                                    to look at it without a GPU
 then: curl http://127.0.0.1:9836/metrics, /healthz, /readyz (503 until the first full cycle)
@@ -142,8 +189,8 @@ then: curl http://127.0.0.1:9836/metrics, /healthz, /readyz (503 until the first
 environment: every option can be given as {ENVIRONMENT_PREFIX}NAME, for example
 {ENVIRONMENT_PREFIX}LISTEN; flags win over the environment.
 
-other command: gputailor-exporter simulate writes the history of a scenario to files
-(gputailor-exporter simulate --help).
+other commands: gputailor-exporter check says what can be read on this node and what is missing for
+the rest; gputailor-exporter simulate writes the history of a scenario to files (--help for each).
 
 exit codes: 0 stopped as asked, 1 failed, 2 wrong usage.
 """
@@ -151,7 +198,7 @@ exit codes: 0 stopped as asked, 1 failed, 2 wrong usage.
 
 def variable(flag: str) -> str:
     """Return the environment variable of a flag."""
-    return ENVIRONMENT_PREFIX + flag.upper().replace("-", "_")
+    return ENVIRONMENT_PREFIX + re.sub(r"[-.]", "_", flag.upper())
 
 
 def parser() -> argparse.ArgumentParser:
@@ -165,20 +212,41 @@ def parser() -> argparse.ArgumentParser:
     )
     for flag, (parse, default, metavar, text) in _FLAGS.items():
         shown = f" (default: {default})" if default is not None else ""
-        made.add_argument(f"--{flag}", type=parse, metavar=metavar, help=text + shown)
+        action = "extend" if flag == "listen" else "store"
+        made.add_argument(
+            f"--{flag}", type=parse, metavar=metavar, help=text + shown, action=action
+        )
+    for one in COLLECTORS:
+        made.add_argument(
+            f"--{_COLLECT}{one.name}",
+            type=_truth,
+            metavar="true|false",
+            help=f"{one.help} (default: {str(one.default).lower()})",
+        )
     made.add_argument(
         "--no-histogram",
-        dest="histogram",
-        action="store_false",
-        help="leave out container histograms (50 of at most 90 series per container and GPU)",
+        action="store_true",
+        help="--collect.histogram=false: 50 of at most 90 series per container and GPU",
+    )
+    made.add_argument(
+        "--require-devices",
+        action="store_true",
+        help="end with code 1 where no device can be read at the start, instead of waiting for one",
     )
     made.add_argument("--version", action="version", version=f"gputailor-exporter {__version__}")
     return made
 
 
-def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
-    """Return the options; a wrong one ends the process with code 2 and one line that says why."""
-    made = parser()
+def parse_options(
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    made: argparse.ArgumentParser | None = None,
+) -> Options:
+    """Return the options; a wrong one ends the process with code 2 and one line that says why.
+
+    ``made`` is a parser of ``parser()`` to which a command added options of its own.
+    """
+    made = made or parser()
     given = vars(made.parse_args(arguments))
     values: dict[str, Any] = {}
     for flag, (parse, default, _, _) in _FLAGS.items():
@@ -189,16 +257,37 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         elif text:
             values[name] = _from_environment(made, flag, parse, text)
         else:
-            values[name] = listen_address(default) if flag == "listen" else default
-    off = environment.get(variable("no-histogram"), "")
-    without = _from_environment(made, "no-histogram", _truth, off)
-    values["histogram"] = given.get("histogram", not without)
+            values[name] = parse(default) if flag == "listen" else default
+    values["listen"] = tuple(values["listen"])
+    required = environment.get(variable("require-devices"), "")
+    values["require_devices"] = given.get("require_devices") or _from_environment(
+        made, "require-devices", _truth, required
+    )
+    values["collectors"] = _collectors(made, given, environment)
     values["node"] = values["node"] or environment.get("NODE_NAME") or socket.gethostname()
     if values["backend"] == "simulated" and values["scenario"] is None:
         made.error("--backend simulated needs --scenario FILE")
     if values["backend"] != "simulated" and values["scenario"] is not None:
         made.error("--scenario is for --backend simulated")
     return Options(**values)
+
+
+def _collectors(
+    made: argparse.ArgumentParser, given: Mapping[str, Any], environment: Mapping[str, str]
+) -> frozenset[str]:
+    """Names of what is on; a collector's own flag wins over --no-histogram."""
+    on = {one.name: one.default for one in COLLECTORS}
+    without = environment.get(variable("no-histogram"), "")
+    if _from_environment(made, "no-histogram", _truth, without):
+        on[HISTOGRAM] = False
+    for name in [one.name for one in COLLECTORS]:
+        text = environment.get(variable(_COLLECT + name))
+        if text:
+            on[name] = _from_environment(made, _COLLECT + name, _truth, text)
+    if given.get("no_histogram"):  # a flag, so that it wins over the environment
+        on[HISTOGRAM] = False
+    on |= {name: given[_COLLECT + name] for name in on if _COLLECT + name in given}
+    return frozenset(name for name, wanted in on.items() if wanted)
 
 
 def _from_environment(

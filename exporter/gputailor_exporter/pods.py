@@ -4,10 +4,14 @@
 shared device, so that a share has its denominator. An id that means no device of this node is
 counted in ``unmatched``, never dropped silently. The API carries no pod UID: it comes from the
 names of kubelet's log folders where they are mounted (``pod_uid``), else it stays empty.
+
+Just after its start kubelet may answer by half: without pods it has not been told of yet, or with a
+pod but without the devices it gave it. A pod ends by leaving the list; one that is listed still
+holds what it held. Such answers are made whole from the last one for a bounded time, and counted.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from google.protobuf.message import DecodeError, Message
@@ -16,6 +20,8 @@ from gputailor_exporter import podresources_pb2 as v1
 from gputailor_exporter.allocations import Allocation, AllocationError, ContainerRef
 from gputailor_exporter.device_ids import DeviceIndex, DeviceRef
 from gputailor_exporter.devices.base import DeviceIdentity
+from gputailor_exporter.driver_files import DriverFiles
+from gputailor_exporter.half_answers import KEEP_SECONDS, HalfAnswers, Held, PodName
 from gputailor_exporter.metrics import Sharing
 from gputailor_exporter.unary import BAD_ANSWER, UnaryCall
 
@@ -56,16 +62,21 @@ class PodResources:
         *,
         pod_uid: UidReader = _no_uid,
         sharing: Sharing | None = None,
+        files: DriverFiles | None = None,
+        keep_seconds: float = KEEP_SECONDS,
     ) -> None:
         """``pod_uid`` finds a pod's UID by namespace and name ('' where it cannot).
 
         ``sharing`` states how replicas share where the administrator knows it; ids of the form
-        ``<id>::N`` do not tell time-slicing from MPS.
+        ``<id>::N`` do not tell time-slicing from MPS. ``files`` are the driver's own, by default
+        this machine's; ``keep_seconds`` is how long half an answer is made whole from the last.
         """
         self._socket = socket_path
         self._timeout = timeout_seconds
         self._pod_uid = pod_uid
         self._sharing = sharing
+        self._files = files or DriverFiles()
+        self._halves = HalfAnswers(keep_seconds)
         self.unmatched: Counter[str] = Counter()  # by resource or DRA driver, since the start
 
     def allocations(self, devices: Sequence[DeviceIdentity], at: float) -> tuple[Allocation, ...]:
@@ -73,12 +84,27 @@ class PodResources:
 
         A container that holds several replicas of a device has one allocation with their share.
         """
-        del at  # kubelet answers for the present
         listed = v1.ListPodResourcesResponse()
         self._call(_LIST, v1.ListPodResourcesRequest(), listed)
-        index = DeviceIndex(devices)
-        held: dict[tuple[ContainerRef, str], set[str]] = {}
-        resources: dict[tuple[ContainerRef, str], str] = {}
+        index = DeviceIndex(devices, self._files.minors, self._files.mig_place)
+        held = self._halves.whole(self._held(listed, index), _contents(listed), at)
+        replicas = self._replicas(held, index)
+        instances = {device.uuid for device in devices if device.parent_uuid}
+        claimed = Counter(uuid for _, uuid in held)
+        return tuple(
+            self._allocation(key, part, replicas, instances, claimed) for key, part in held.items()
+        )
+
+    @property
+    def problems(self) -> Mapping[str, int]:
+        """Answers that were not whole, by reason, since the start."""
+        return self._halves.problems
+
+    def _held(
+        self, listed: v1.ListPodResourcesResponse, index: DeviceIndex
+    ) -> dict[tuple[ContainerRef, str], Held]:
+        """Replicas of each device that each container holds."""
+        held: dict[tuple[ContainerRef, str], Held] = {}
         for pod in listed.pod_resources:
             uid = None
             for container in pod.containers:
@@ -86,15 +112,9 @@ class PodResources:
                     if uid is None:
                         uid = self._pod_uid(pod.namespace, pod.name)
                     key = (ContainerRef(pod.namespace, pod.name, container.name, uid), ref.uuid)
-                    held.setdefault(key, set()).add(ref.replica)
-                    resources.setdefault(key, resource)
-        replicas = self._replicas(held, index)
-        instances = {device.uuid for device in devices if device.parent_uuid}
-        claimed = Counter(uuid for _, uuid in held)
-        return tuple(
-            self._allocation(key, names, resources[key], replicas, instances, claimed)
-            for key, names in held.items()
-        )
+                    part = held.setdefault(key, Held(resource, frozenset()))
+                    held[key] = Held(part.resource, part.replicas | {ref.replica})
+        return held
 
     def close(self) -> None:
         """Nothing is kept open between calls."""
@@ -128,12 +148,12 @@ class PodResources:
                     self.unmatched[one.driver_name] += 1
 
     def _replicas(
-        self, held: dict[tuple[ContainerRef, str], set[str]], index: DeviceIndex
+        self, held: Mapping[tuple[ContainerRef, str], Held], index: DeviceIndex
     ) -> dict[str, int]:
         """Replicas of each shared device: all that kubelet may hand out, else those held."""
         seen: dict[str, set[str]] = {}
-        for (_, uuid), names in held.items():
-            seen.setdefault(uuid, set()).update(name for name in names if name)
+        for (_, uuid), part in held.items():
+            seen.setdefault(uuid, set()).update(name for name in part.replicas if name)
         shared = {uuid: names for uuid, names in seen.items() if names}
         if not shared:
             return {}
@@ -153,11 +173,10 @@ class PodResources:
                 raise
         return answer.devices
 
-    def _allocation(  # noqa: PLR0917 what one row of the answer needs
+    def _allocation(
         self,
         key: tuple[ContainerRef, str],
-        names: set[str],
-        resource: str,
+        part: Held,
         replicas: dict[str, int],
         instances: set[str],
         claimed: Counter[str],
@@ -165,8 +184,8 @@ class PodResources:
         holder, uuid = key
         total = replicas.get(uuid, 0)
         if total:
-            mine = len(names - {""}) or 1
-            return Allocation(holder, uuid, self._way(resource), min(1.0, mine / total))
+            mine = len(part.replicas - {""}) or 1
+            return Allocation(holder, uuid, self._way(part.resource), min(1.0, mine / total))
         if claimed[uuid] > 1:  # several containers by one claim: nobody's share is known
             return Allocation(holder, uuid, self._sharing or Sharing.SHARED, 1 / claimed[uuid])
         return Allocation(holder, uuid, Sharing.MIG if uuid in instances else Sharing.EXCLUSIVE)
@@ -177,6 +196,24 @@ class PodResources:
             return self._sharing
         known = resource.startswith("nvidia.com/") or resource.endswith(_SHARED_SUFFIX)
         return Sharing.TIME_SLICING if known else Sharing.SHARED
+
+
+def _contents(listed: v1.ListPodResourcesResponse) -> dict[PodName, dict[str, frozenset[str]]]:
+    """Each listed pod's containers, with the resources and drivers they have something of."""
+    return {
+        (pod.namespace, pod.name): {
+            container.name: frozenset(
+                [entry.resource_name for entry in container.devices]
+                + [
+                    one.driver_name
+                    for claim in container.dynamic_resources
+                    for one in claim.claim_resources
+                ]
+            )
+            for container in pod.containers
+        }
+        for pod in listed.pod_resources
+    }
 
 
 def _is_gpu(claim: v1.ClaimResource, index: DeviceIndex) -> bool:

@@ -1,84 +1,57 @@
 """From a process on a device to the container it runs in.
 
-``/proc/<pid>/cgroup`` names the pod's UID and the container's id, whatever the driver (cgroupfs,
-systemd), version (1, 2) or runtime (containerd, CRI-O, Docker). Kubelet's log folders
-``/var/log/pods/<namespace>_<name>_<uid>/<container>/`` lead from the UID to the names, the links
-``/var/log/containers/<pod>_<namespace>_<container>-<id>.log`` from the id to the container. This
-needs the host's process ids (hostPID) and both folders mounted read-only. Without the links the
-container of a pod that has several is left empty: the pod is sure, and accounting takes the one of
-its containers that holds the device, if it is only one.
+``/proc/<pid>/cgroup`` names the pod's UID and the container's id (``cgroups``). Kubelet's log
+folders ``/var/log/pods/<namespace>_<name>_<uid>/<container>/`` lead from the UID to the names, the
+links ``/var/log/containers/<pod>_<namespace>_<container>-<id>.log`` from the id to the container,
+and to the pod where the cgroup names none (KubeEdge). This needs the host's process ids (hostPID)
+and both folders mounted read-only. Without the links the container of a pod that has several is
+left empty: the pod is sure, and accounting takes the one of its containers that holds the device,
+if it is only one.
 
 A static pod's UID here is the hash of its manifest, as kubelet names its folder, not the UID that
-the API server gave its mirror.
+the API server gave its mirror. A pod that runs in a virtual machine (Kata Containers) brings its
+own driver: no process of it is seen on this node's.
 """
 
 import os
 import re
-from collections import OrderedDict
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gputailor_exporter.allocations import ContainerRef
+from gputailor_exporter.allocations import UNTOLD, ContainerRef
+from gputailor_exporter.cgroups import CgroupRef, parse_cgroup
+from gputailor_exporter.tracking import CACHED_PROCESSES, PROC, TrackedProcesses
 
-PROC: Final = Path("/proc")
 POD_LOGS: Final = Path("/var/log/pods")
-CACHED_PROCESSES: Final = 4096
-_STAT_START: Final = 19  # of the fields after the command's name: field 22 of proc(5)
+#: How often folders are read again for a name that is not there, though their time did not change.
+READ_AGAIN_SECONDS: Final = 1.0
+#: Beginning of the MPS server's command name, of which the kernel keeps 15 characters. Its control
+#: daemon has the same, but no work on a device.
+MPS_COMMAND: Final = "nvidia-cuda-mps"
 
-# The UID with dashes (cgroupfs), underscores (systemd) or as a static pod's 32 digits; then the
-# container's 64, behind a runtime's prefix, in the next part of the path or after a colon.
-_UID = r"pod(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
-_CGROUP = re.compile(rf"(?:^|[/-]){_UID}(?:\.slice)?(?P<rest>[/:].*)?$")
-_CONTAINER = re.compile(r"^(?:[a-z]+(?:-[a-z]+)*[-:])?(?P<id>[0-9a-f]{64})(?:\.scope)?$")
 _LOG_LINK = re.compile(
     r"^(?P<pod>[^_]+)_(?P<namespace>[^_]+)_(?P<container>.+)-(?P<id>[0-9a-f]{64})\.log$"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CgroupRef:
-    """What a cgroup path says: the pod's UID, and the container's id ('' for the pod's own)."""
-
-    pod_uid: str
-    container_id: str
-
-
-def parse_cgroup(text: str) -> CgroupRef | None:
-    """Return pod and container of the lines of ``/proc/<pid>/cgroup``; None outside any pod.
-
-    Where pods are nested in pods, the outermost counts: it is the one this node's kubelet runs.
-    """
-    found: CgroupRef | None = None
-    for line in text.splitlines():
-        ref = _parse_path(line.split(":", 2)[-1])
-        if ref is not None and (found is None or (ref.container_id and not found.container_id)):
-            found = ref
-    return found
-
-
-def _parse_path(path: str) -> CgroupRef | None:
-    match = _CGROUP.search(path)
-    if match is None:
-        return None
-    container = ""
-    for part in (match["rest"] or "").lstrip(":/").split("/"):
-        inside = _CONTAINER.match(part)
-        if inside is not None:
-            container = inside["id"]
-            break
-    return CgroupRef(match["uid"].replace("_", "-"), container)
-
-
 class PodLogFolders:
     """Names of pods and containers from kubelet's log folders.
 
-    They are read again when a folder's time changed, and for a name that is not known: two
-    changes within one tick of the file system's clock leave the same time.
+    They are read again when a folder's time changed, and, at most once a second, for a name that
+    is not known: two changes within one tick of the file system's clock leave the same time.
     """
 
-    def __init__(self, root: Path | str = POD_LOGS, links: Path | str | None = None) -> None:
+    def __init__(
+        self,
+        root: Path | str = POD_LOGS,
+        links: Path | str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """``root``: ``/var/log/pods``; ``links``: ``/var/log/containers``, by default beside it."""
+        self._clock = clock
+        self._read_at: dict[Path, float] = {}
         self._root = Path(root)
         self._links = self._root.parent / "containers" if links is None else Path(links)
         self._stamps: dict[Path, tuple[int, int]] = {}
@@ -123,6 +96,26 @@ class PodLogFolders:
         ]
         return names[0] if len(names) == 1 else ""
 
+    def container_ref(self, container_id: str) -> ContainerRef | None:
+        """Return the container of an id by its link alone; None where there is no such link."""
+        self._read_links()
+        if container_id not in self._containers:
+            self._read_links(again=True)
+        linked = self._containers.get(container_id)
+        if linked is None:
+            return None
+        namespace, pod, container = linked
+        return ContainerRef(namespace, pod, container, self.pod_uid(namespace, pod))
+
+    def _due(self, folder: Path, *, again: bool) -> bool:
+        """Tell whether to read a folder: it changed, or ``again`` is asked for and not too soon."""
+        now = self._clock()
+        soon = now - self._read_at.get(folder, -READ_AGAIN_SECONDS) < READ_AGAIN_SECONDS
+        if not self._changed(folder) and (soon or not again):
+            return False
+        self._read_at[folder] = now
+        return True
+
     def _changed(self, folder: Path) -> bool:
         """Tell whether entries came or went since the last call, by the folder's own times."""
         try:
@@ -136,7 +129,7 @@ class PodLogFolders:
         return changed
 
     def _read_pods(self, *, again: bool = False) -> None:
-        if not self._changed(self._root) and not again:
+        if not self._due(self._root, again=again):
             return
         self._pods, self._uids = {}, {}
         for entry, folder in _entries(self._root):
@@ -147,7 +140,7 @@ class PodLogFolders:
                 self._uids.setdefault((namespace, name), []).append(uid)
 
     def _read_links(self, *, again: bool = False) -> None:
-        if not self._changed(self._links) and not again:
+        if not self._due(self._links, again=again):
             return
         matches = (_LOG_LINK.match(entry) for entry, _ in _entries(self._links))
         self._containers = {
@@ -176,62 +169,44 @@ class CgroupAttribution:
         container_logs_root: Path | str | None = None,
         *,
         cached: int = CACHED_PROCESSES,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Roots are the host's; ``cached`` bounds the processes that are remembered."""
         self._proc = Path(proc_root)
-        self.folders = PodLogFolders(pod_logs_root, container_logs_root)
-        self._cached = cached
-        self._known: OrderedDict[int, tuple[str, ContainerRef | None]] = OrderedDict()
+        self.folders = PodLogFolders(pod_logs_root, container_logs_root, clock)
+        self.tracked = TrackedProcesses(self._proc, self._look_up, clock=clock, cached=cached)
 
     def owner(self, pid: int) -> ContainerRef | None:
-        """Return the container of ``pid``; None when it is in no pod, gone, or cannot be told.
+        """Return the container of ``pid``; None outside any pod, ``UNTOLD`` if it can't be told.
 
         The container's name is empty where only the pod is known.
-
-        A process is remembered with the time it started, so that a new one that got the same
-        pid is looked up anew.
         """
-        started = self._started(pid)
-        if not started:
-            self._known.pop(pid, None)
-            return None
-        known = self._known.get(pid)
-        if known is not None and known[0] == started:
-            self._known.move_to_end(pid)
-            return known[1]
-        found, sure = self._look_up(pid)
-        if self._started(pid) != started:  # replaced while we looked
-            return None
-        if sure:
-            self._known[pid] = (started, found)
-            self._known.move_to_end(pid)
-            if len(self._known) > self._cached:
-                self._known.popitem(last=False)
-        return found
+        return self.tracked.owner(pid)
 
-    def _started(self, pid: int) -> str:
-        """Return the start time of a process in clock ticks since boot; '' when it is gone."""
-        try:
-            text = (self._proc / str(pid) / "stat").read_bytes()
-        except OSError:
-            return ""
-        fields = text.rpartition(b")")[2].split()  # the name may hold blanks and brackets
-        return fields[_STAT_START].decode("ascii", "replace") if len(fields) > _STAT_START else ""
-
-    def _look_up(self, pid: int) -> tuple[ContainerRef | None, bool]:
+    def _look_up(self, pid: int, command: str) -> tuple[ContainerRef | None, bool]:
         """Return the container and whether the answer may be kept.
 
-        A pod whose folder or container is not there yet may be known at the next cycle.
+        A pod whose folder or container is not there yet may be known at the next look.
         """
         try:
             text = (self._proc / str(pid) / "cgroup").read_text("utf-8", "replace")
         except OSError:
-            return None, False
+            return UNTOLD, False
         ref = parse_cgroup(text)
-        if ref is None:
-            return None, True
+        owner, sure = (None, True) if ref is None else self._container(ref)
+        if command.startswith(MPS_COMMAND):
+            at = UNTOLD if owner is None else owner
+            owner = ContainerRef(at.namespace, at.pod, at.container, at.pod_uid, mps_server=True)
+        return owner, sure
+
+    def _container(self, ref: CgroupRef) -> tuple[ContainerRef | None, bool]:
+        if not ref.pod_uid:
+            linked = self.folders.container_ref(ref.container_id)
+            if linked is None and not ref.of_pod:
+                return None, True
+            return (linked, True) if linked is not None else (UNTOLD, False)
         pod = self.folders.pod(ref.pod_uid)
-        container = self.folders.container(ref.pod_uid, ref.container_id)
         if pod is None:
-            return None, False
+            return UNTOLD, False
+        container = self.folders.container(ref.pod_uid, ref.container_id)
         return ContainerRef(pod[0], pod[1], container, ref.pod_uid), container != ""

@@ -1,19 +1,29 @@
-"""The exporter's process: starts the parts, serves, and stops cleanly on SIGTERM or SIGINT."""
+"""The exporter's process: starts the parts, serves, and stops cleanly on SIGTERM or SIGINT.
+
+It serves from the first moment, also while there is no driver yet; ``--require-devices`` ends it
+instead. Where only a new process can read the devices (their driver was replaced under this one,
+and the binding cannot unload a library) it puts itself in its own place with the same arguments:
+the process id stays, counters begin at zero and ``process_start_time_seconds`` says so.
+"""
 
 import logging
+import os
 import queue
 import signal
 import sys
-import threading
 import time
-from typing import Final
+from typing import Final, TextIO
 
 from gputailor_exporter import __version__
 from gputailor_exporter.accounting import AccountingSettings
 from gputailor_exporter.assembly import Parts, StartError, assemble
 from gputailor_exporter.devices.base import DeviceError
+from gputailor_exporter.heap import use_one_arena
+from gputailor_exporter.listening import ListenError
+from gputailor_exporter.logs import QueuedLog
 from gputailor_exporter.options import Options
-from gputailor_exporter.sampler import Sampler, SamplerSettings
+from gputailor_exporter.sampler import Sampler
+from gputailor_exporter.sampling import SamplerSettings
 from gputailor_exporter.server import MetricsServer
 from gputailor_exporter.webconfig import WebConfig, WebConfigError, load_web_config
 
@@ -21,8 +31,15 @@ log = logging.getLogger(__name__)
 
 #: A driver that has not started within this time hangs; on large nodes it takes some seconds.
 OPEN_SECONDS: Final = 60.0
+#: How often the start looks whether the required devices are here.
+LOOK_SECONDS: Final = 0.02
+#: How long the last lines of the log may take.
+LOG_SECONDS: Final = 1.0
 
 NO_GPU: Final = "Without a GPU: --backend simulated --scenario demo --node a100-0"
+
+#: What ends the wait beside the numbers of signals: a new process is needed.
+RENEW: Final = -1
 
 __all__ = ["StartError", "serve"]
 
@@ -30,22 +47,37 @@ __all__ = ["StartError", "serve"]
 def serve(options: Options) -> int:
     """Run until a signal asks to stop; returns 0. Raises ``StartError`` when it cannot start."""
     started = time.time()
-    logging.basicConfig(
-        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    web = _web_config(options)
-    parts = _open(options)
-    sampler = _sampler(options, parts, started)
+    use_one_arena()
+    logs = QueuedLog()
+    logging.basicConfig(level=options.log_level.upper(), handlers=[logs])
     try:
-        server = MetricsServer(options.listen, sampler, web)
-    except OSError as error:
-        parts.backend.close()
-        host, port = options.listen
-        raise StartError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}. "
-            "What to do: choose another address with --listen HOST:PORT"
-        ) from error
-    _run(sampler, server)
+        return _serve(options, started, logs)
+    finally:
+        logs.settle(LOG_SECONDS)
+        logging.getLogger().removeHandler(logs)
+        for stream in (sys.stdout, sys.stderr):
+            _say(stream, "")
+
+
+def _serve(options: Options, started: float, logs: QueuedLog) -> int:
+    web = _web_config(options)
+    parts = _assemble(options)
+    stop: queue.SimpleQueue[int] = queue.SimpleQueue()  # the one lock a signal handler may take
+    sampler = Sampler(
+        parts.backend,
+        parts.allocations,
+        parts.attribution,
+        _settings(options, started),
+        renew=lambda _: stop.put(RENEW),
+        counters=lambda: {("log", "dropped"): logs.dropped},
+    )
+    try:
+        server = MetricsServer(options.listen, sampler, web, sampler.count_error)
+    except ListenError as error:
+        raise StartError(str(error)) from error
+    if _run(options, sampler, server, stop) == RENEW:
+        logs.settle(LOG_SECONDS)
+        _renew()
     return 0
 
 
@@ -58,57 +90,88 @@ def _web_config(options: Options) -> WebConfig:
         raise StartError(str(error)) from error
 
 
-def _open(options: Options) -> Parts:
-    """Open the back end in a thread of its own: a driver may hang for ever at its first call."""
-    outcome: queue.SimpleQueue[Parts | Exception] = queue.SimpleQueue()
-
-    def open_parts() -> None:
-        try:
-            parts = assemble(options)
-            parts.backend.open()
-        except Exception as error:  # noqa: BLE001 - handed over, not swallowed
-            outcome.put(error)
-        else:
-            outcome.put(parts)
-
-    threading.Thread(target=open_parts, name="open", daemon=True).start()
+def _assemble(options: Options) -> Parts:
     try:
-        found = outcome.get(timeout=OPEN_SECONDS)
-    except queue.Empty:
-        raise StartError(
-            f"the driver has not answered for {OPEN_SECONDS:g} s. What to do: see whether "
-            "`nvidia-smi` answers on the node; if not, look for Xid errors in `dmesg` and restart "
-            "the node"
-        ) from None
-    if isinstance(found, DeviceError):
-        hint = f"\n{NO_GPU}" if options.backend == "nvml" else ""
-        raise StartError(f"cannot read devices: {found}{hint}") from found
-    if isinstance(found, Exception):
-        raise found
-    return found
+        return assemble(options)
+    except DeviceError as error:
+        raise StartError(f"cannot read devices: {error}") from error
 
 
-def _sampler(options: Options, parts: Parts, started: float) -> Sampler:
+def _settings(options: Options, started: float) -> SamplerSettings:
     accounting = AccountingSettings(
         interval_seconds=options.interval,
         linger_seconds=options.linger,
         histogram=options.histogram,
     )
-    settings = SamplerSettings(options.node, accounting, started_wall=started)
-    return Sampler(parts.backend, parts.allocations, parts.attribution, settings)
+    return SamplerSettings(
+        options.node,
+        accounting,
+        started_wall=started,
+        hang_seconds=options.hang_after,
+        keep_allocations_seconds=options.keep_allocations,
+    )
 
 
-def _run(sampler: Sampler, server: MetricsServer) -> None:
-    stop: queue.SimpleQueue[int] = queue.SimpleQueue()  # the one lock a signal handler may take
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda got, _: stop.put(got))
+def _run(
+    options: Options, sampler: Sampler, server: MetricsServer, stop: "queue.SimpleQueue[int]"
+) -> int:
+    """Serve until something ends it: the number of a signal, or ``RENEW``."""
+    handlers = {
+        number: signal.signal(number, lambda got, _: stop.put(got))
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
     sampler.start()
-    serving = threading.Thread(target=server.serve_forever, name="server", daemon=True)
-    serving.start()
-    sys.stdout.write(f"listening on {server.url}\n")
-    sys.stdout.flush()
-    log.info("gputailor-exporter %s is running", __version__)
-    log.info("stopping on %s", signal.Signals(stop.get()).name)
-    server.shutdown()
-    server.server_close()
-    sampler.close()
+    try:
+        if options.require_devices:
+            _require_devices(options, sampler, stop)
+        server.start()
+        for url in server.urls:
+            _say(sys.stdout, f"listening on {url}\n")
+        log.info("gputailor-exporter %s is running", __version__)
+        got = stop.get()
+        reason = "it needs a new process" if got == RENEW else signal.Signals(got).name
+        log.info("stopping: %s", reason)
+    finally:
+        server.stop()
+        sampler.close()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    return got
+
+
+def _require_devices(options: Options, sampler: Sampler, stop: "queue.SimpleQueue[int]") -> None:
+    """Wait until a device is listed; raises ``StartError`` where none can be."""
+    until = time.monotonic() + OPEN_SECONDS
+    hint = f"\n{NO_GPU}" if options.backend == "nvml" else ""
+    while sampler.devices_listed is None and stop.empty():
+        if sampler.trouble:
+            raise StartError(f"{sampler.trouble}{hint}")
+        if time.monotonic() >= until:
+            raise StartError(
+                f"the driver has not answered for {OPEN_SECONDS:g} s. What to do: see whether "
+                "`nvidia-smi` answers on the node; if not, look for Xid errors in `dmesg` and "
+                "restart the node"
+            )
+        time.sleep(LOOK_SECONDS)
+    if sampler.devices_listed == 0:
+        raise StartError(f"no device is on this node, and --require-devices asks for one{hint}")
+
+
+def _renew() -> None:
+    """Put a new process of the same arguments in this one's place; does not return."""
+    arguments = [sys.executable, *sys.orig_argv[1:]]
+    try:
+        os.execv(sys.executable, arguments)  # noqa: S606 - our own command line, once more
+    except OSError as error:
+        raise StartError(f"cannot start anew: {' '.join(arguments)}: {error}") from error
+
+
+def _say(stream: TextIO, text: str) -> None:
+    """Write to a stream that may be full or closed: what cannot be said is left out."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())  # else the exit fails for what is still in the buffer
+        os.close(nowhere)

@@ -3,17 +3,21 @@
 Threads: one per device, one each for discovery, allocations and Xid events, and a watchdog that
 touches neither driver nor socket. No thread holds the lock while it waits for a driver, a file or
 a socket, so a hung call stalls what it was asked for and nothing else.
+
+Spans go by the clock since boot, times of events by a steady wall clock (``timekeeping``). A
+process that stood still itself (stopped, starved, its machine suspended) judges nobody by the time
+it has missed.
 """
 
 import logging
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
-from gputailor_exporter.accounting import AccountingSettings, NodeAccounts, Snapshot
+from gputailor_exporter.accounting import NodeAccounts, Snapshot
 from gputailor_exporter.allocations import (
-    Allocation,
+    UNTOLD,
     AllocationError,
     AllocationSource,
     ContainerRef,
@@ -26,49 +30,29 @@ from gputailor_exporter.devices.base import (
     DeviceReading,
     Reason,
 )
+from gputailor_exporter.discovery import DISCOVERY, Discovery
+from gputailor_exporter.keeping import LastAllocations
 from gputailor_exporter.loops import Loop
-from gputailor_exporter.selfmetrics import SelfMetrics
-from gputailor_exporter.worker import Clock, DeviceWorker, Owners
+from gputailor_exporter.sampling import (
+    ATTRIBUTION,
+    EVENTS,
+    INTERNAL_ERROR,
+    STALE_DROPPED,
+    STOOD_STILL,
+    THREAD_DIED,
+    UNMATCHED_DEVICE_ID,
+    WATCHDOG,
+    SamplerSettings,
+)
+from gputailor_exporter.selfmetrics import SelfMetrics, shifted
+from gputailor_exporter.timekeeping import Clock, SteadyWall
+from gputailor_exporter.worker import DeviceWorker, Owners
+from gputailor_exporter.workers import Workers
 
 log = logging.getLogger(__name__)
 
-#: Label values of ``exporter_errors_total{reason}`` that are not a device's or a source's own.
-THREAD_DIED: Final = "thread_died"
-INTERNAL_ERROR: Final = "internal_error"
-STALE_DROPPED: Final = "stale_dropped"
-UNMATCHED_DEVICE_ID: Final = "unmatched_device_id"
-
-#: Label values of ``source`` for what is no back end or allocation source.
-DISCOVERY: Final = "discovery"
-EVENTS: Final = "events"
-ATTRIBUTION: Final = "attribution"
-
-#: How soon a failed discovery is tried again; events less often, for many drivers have none.
-RETRY_SECONDS: Final = 1.0
+#: How soon events are asked for again after an error: many drivers have none.
 EVENTS_RETRY_SECONDS: Final = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class SamplerSettings:
-    """How the sampler runs; times in seconds.
-
-    ``hang_seconds``: a device call this long means the device hangs. ``keep_allocations_seconds``:
-    how long the last good allocations stand in for an unreachable kubelet. ``unhealthy_seconds``:
-    how long the watchdog may stand still; ``no_discovery_seconds``: how long the driver as a whole
-    may answer with errors (a replaced driver does for ever), before a restart is asked for.
-    """
-
-    node: str
-    accounting: AccountingSettings = field(default_factory=AccountingSettings)
-    started_wall: float = 0.0
-    discovery_seconds: float = 10.0
-    allocations_seconds: float = 1.0
-    keep_allocations_seconds: float = 120.0
-    hang_seconds: float = 5.0
-    watchdog_seconds: float = 0.5
-    events_seconds: float = 1.0
-    unhealthy_seconds: float = 30.0
-    no_discovery_seconds: float = 120.0
 
 
 class Sampler:
@@ -81,27 +65,39 @@ class Sampler:
         attribution: ProcessAttribution | None,
         settings: SamplerSettings,
         clock: Clock | None = None,
+        *,
+        renew: Callable[[str], None] | None = None,
+        counters: Callable[[], Mapping[tuple[str, str], int]] = dict,
     ) -> None:
-        """``backend`` is open already; the sampler closes it. None: no such source."""
+        """The sampler opens and closes ``backend``. None for a source: there is no such source.
+
+        ``renew`` is told, once, why only a new process can read the devices. ``counters`` gives
+        errors counted elsewhere, by source and reason.
+        """
         self._backend = backend
         self._source = allocation_source
         self._attribution = attribution
         self._settings = settings
         self._clock = clock or Clock()
+        self._wall = SteadyWall(self._clock)
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._discovered = threading.Event()
         self._accounts = NodeAccounts(settings.node, settings.accounting)
         self._self = SelfMetrics(settings.started_wall or self._clock.wall())
-        self._workers: dict[str, DeviceWorker] = {}
-        self._last_good: tuple[float, tuple[Allocation, ...]] | None = None
+        self._workers = Workers(self._make_worker)
+        self._discovery = Discovery(backend, settings.discovery, self.count_error)
+        self._held = LastAllocations(
+            settings.allocations_seconds, settings.keep_allocations_seconds
+        )
         self._ready = False
-        self._discover_due = self._clock.monotonic()
-        self._discovery_failing: float | None = None  # since this monotonic time
-        self._heartbeat = self._clock.monotonic()
-        self._snapshot: Snapshot | None = None  # None: something changed since
+        self._events_due = self._heartbeat = self._clock.monotonic()
+        self._pardoned_until = self._heartbeat
+        self._renew = renew
+        self._counters = counters
+        self._renewal_asked: float | None = None
+        self._snapshot: tuple[float, Snapshot] | None = None  # None: something changed since
         self._loops = self._make_loops()
-        self._watchdog = self._loop("watchdog", self._watch, settings.watchdog_seconds)
+        self._watchdog = self._loop(WATCHDOG, self._watch, settings.watchdog_seconds)
 
     def _loop(self, name: str, step: Callable[[], None], interval: float) -> Loop:
         return Loop(
@@ -109,15 +105,16 @@ class Sampler:
             step,
             interval,
             self._stop,
-            on_error=lambda source: self._count_error(source, INTERNAL_ERROR),
+            on_error=lambda source: self.count_error(source, INTERNAL_ERROR),
+            now=self._clock.monotonic,
         )
 
     def _make_loops(self) -> tuple[Loop, ...]:
         settings = self._settings
-        loops = [
-            self._loop(DISCOVERY, self._discover, min(settings.discovery_seconds, RETRY_SECONDS)),
-            self._loop(EVENTS, self._wait_events, 0.0),
-        ]
+        discovery = settings.discovery
+        often = min(discovery.interval, discovery.open_retry)
+        self._discovering = self._loop(DISCOVERY, self._discover, often)
+        loops = [self._discovering, self._loop(EVENTS, self._wait_events, 0.0)]
         if self._source is not None:
             interval = settings.allocations_seconds
             loops.append(self._loop(self._source.name, self._read_allocations, interval))
@@ -133,41 +130,55 @@ class Sampler:
     def close(self, timeout: float = 3.0) -> None:
         """Stop all threads within ``timeout`` seconds; a hung one is left to end with the process.
 
-        The driver is only released when no thread is inside it any more.
+        The driver is only released when no thread is inside it any more, and not waited for.
         """
         self._stop.set()
         with self._lock:
-            workers = tuple(self._workers.values())
-            for worker in workers:
-                worker.stop()
+            workers = self._workers.stop()
         deadline = self._clock.monotonic() + timeout
         free = True
         threads: tuple[Loop | DeviceWorker, ...] = (self._watchdog, *self._loops, *workers)
         for thread in threads:
             ended = thread.join(max(0.0, deadline - self._clock.monotonic()))
             free = free and ended
-        if free:
-            self._backend.close()
-        else:
+        if free and self._discovery.opened:
+            closing = threading.Thread(target=self._backend.close, name="close", daemon=True)
+            closing.start()
+            closing.join(timeout)
+            free = not closing.is_alive()
+        if not free:
             log.warning("a call into a driver or socket still hangs; leaving it to the exit")
-        if free and self._source is not None:
+        elif self._source is not None:
             self._source.close()
 
     @property
     def ready(self) -> bool:
         """Whether every device that answers has had its first full cycle."""
         with self._lock:
-            if not self._ready and self._discovered.is_set():
-                self._ready = all(worker.settled for worker in self._workers.values())
+            if not self._ready and self._discovery.listed:
+                self._ready = self._workers.settled
             return self._ready
+
+    @property
+    def devices_listed(self) -> int | None:
+        """Devices there are; None as long as the driver has not listed them."""
+        with self._lock:
+            return len(self._accounts.identities()) if self._discovery.listed else None
+
+    @property
+    def trouble(self) -> str:
+        """What stands between this process and its devices; empty where nothing does."""
+        busy = self._discovering.busy_seconds(self._clock.monotonic())
+        if busy >= self._settings.hang_seconds and not self._discovery.listed:
+            return f"the driver has not answered for {busy:.0f} s"
+        return self._discovery.trouble
 
     @property
     def healthy(self) -> bool:
         """Whether a restart would change nothing: hung or lost devices are no reason for one."""
-        now, settings = self._clock.monotonic(), self._settings
-        failing = self._discovery_failing
-        listed = failing is None or now - failing < settings.no_discovery_seconds
-        return listed and now - self._heartbeat < settings.unhealthy_seconds
+        now, most = self._clock.monotonic(), self._settings.unhealthy_seconds
+        asked = self._renewal_asked
+        return now - self._heartbeat < most and (asked is None or now - asked < most)
 
     def down(self) -> tuple[str, ...]:
         """Return the UUIDs of devices that do not answer."""
@@ -177,12 +188,15 @@ class Sampler:
     def snapshot(self) -> Snapshot:
         """Return all samples; the same object until something changed. Never blocks on I/O."""
         with self._lock:
-            if self._snapshot is None:
-                snapshot = self._accounts.snapshot(self._clock.wall())
-                self._snapshot = snapshot.with_families(self._self.families())
-            return self._snapshot
+            shift = self._wall.shift()
+            if self._snapshot is None or self._snapshot[0] != shift:
+                own = self._self.families(self._accounts.down(), shift)
+                taken = self._accounts.snapshot(self._wall.now() + shift)
+                self._snapshot = (shift, shifted(taken, shift).with_families(own))
+            return self._snapshot[1]
 
-    def _count_error(self, source: str, reason: str) -> None:
+    def count_error(self, source: str, reason: str) -> None:
+        """Count one failure of ``source``, from any thread."""
         with self._lock:
             self._self.count_error(source, reason)
             self._snapshot = None
@@ -190,48 +204,31 @@ class Sampler:
     # -- devices -----------------------------------------------------------------------------
 
     def _discover(self) -> None:
-        now = self._clock.monotonic()
-        if now < self._discover_due:
+        found = self._discovery.step(self._clock.monotonic())
+        if found is None:
             return
-        try:
-            devices = self._backend.devices()
-            expected = self._backend.expected()
-        except DeviceError as error:
-            if self._discovery_failing is None:  # said once, not each second
-                log.warning("finding devices failed: %s", error)
-                self._discovery_failing = now
-            self._count_error(DISCOVERY, error.reason)
-            return
-        if not devices and not self._discovered.is_set():
-            log.warning("the %s back end lists no device on this node", self._backend.name)
-        self._discovery_failing = None
-        self._discover_due = now + self._settings.discovery_seconds
         with self._lock:
-            self._accounts.set_devices(devices, expected)
-            self._self.succeed(DISCOVERY, self._clock.wall())
-            self._match_workers(devices)
+            self._accounts.set_devices(found.devices, found.expected)
             self._snapshot = None
-        self._discovered.set()
+            if not found.listed or self._stop.is_set():
+                return
+            self._self.succeed(DISCOVERY, self._wall.now())
+            for uuid in self._workers.match(found.devices):
+                self._self.forget_device(uuid)
+                self._self.fail_device(uuid, Reason.GPU_IS_LOST)
+            self._self.keep_devices(one.uuid for one in self._accounts.identities())
+            if self._workers.missing(found.devices):
+                self._discovery.soon()
 
-    def _match_workers(self, devices: tuple[DeviceIdentity, ...]) -> None:
-        wanted = {identity.uuid: identity for identity in devices}
-        for uuid in [uuid for uuid in self._workers if uuid not in wanted]:
-            self._workers.pop(uuid).stop()
-            self._self.forget_device(uuid)
-        for uuid, identity in wanted.items():
-            worker = self._workers.get(uuid)
-            if worker is not None:
-                worker.identity = identity
-            elif not self._stop.is_set():
-                self._workers[uuid] = worker = DeviceWorker(
-                    identity,
-                    self._backend,
-                    self,
-                    self._clock,
-                    interval=self._settings.accounting.interval_seconds,
-                    hang_seconds=self._settings.hang_seconds,
-                )
-                worker.start()
+    def _make_worker(self, identity: DeviceIdentity) -> DeviceWorker:
+        return DeviceWorker(
+            identity,
+            self._backend,
+            self,
+            self._clock,
+            interval=self._settings.accounting.interval_seconds,
+            hang_seconds=self._settings.hang_seconds,
+        )
 
     def owners(self, identity: DeviceIdentity, reading: DeviceReading) -> Owners | None:
         """Lead the processes of a shared device to containers; None: not attributed."""
@@ -245,8 +242,9 @@ class Sampler:
             try:
                 found[process.pid] = self._attribution.owner(process.pid)
             except Exception:
+                found[process.pid] = UNTOLD
                 log.exception("finding the container of process %d failed", process.pid)
-                self._count_error(ATTRIBUTION, INTERNAL_ERROR)
+                self.count_error(ATTRIBUTION, INTERNAL_ERROR)
         return found
 
     def take_reading(
@@ -256,24 +254,28 @@ class Sampler:
         with self._lock:
             if worker.stopping:
                 return
-            wall = self._clock.wall()
+            uuid, now = worker.identity.uuid, self._wall.now()
             owner_of = None if owners is None else owners.get
-            self._accounts.advance(worker.identity, reading, owner_of, wall)
-            self._self.take_cycle(worker.identity.uuid, took)
-            self._self.succeed(self._backend.name, wall)
+            self._accounts.advance(worker.identity, reading, owner_of, now)
+            self._self.take_cycle(uuid, took)
+            self._self.succeed(self._backend.name, now)
+            self._self.succeed_device(uuid, now)
+            self._discovery.answered()
             self._snapshot = None
 
-    def take_failure(self, worker: DeviceWorker, reason: Reason, took: float) -> None:
+    def take_failure(self, worker: DeviceWorker, error: DeviceError, took: float) -> None:
         """Take a failed cycle; a hang the watchdog has counted is not counted again."""
         with self._lock:
             if worker.stopping:
                 return
             self._self.take_cycle(worker.identity.uuid, took)
+            self._discovery.failed(error, self._clock.monotonic())
             if not worker.hung:
-                self._fail(worker.identity.uuid, reason)
+                self._fail(worker.identity.uuid, error.reason)
 
     def _fail(self, uuid: str, reason: Reason) -> None:
         self._accounts.fail(uuid, reason, self._clock.monotonic())
+        self._self.fail_device(uuid, reason)
         self._self.count_error(self._backend.name, reason)
         self._snapshot = None
 
@@ -281,7 +283,7 @@ class Sampler:
 
     def _read_allocations(self) -> None:
         assert self._source is not None
-        if not self._discovered.is_set():
+        if not self._discovery.listed:
             return  # device ids cannot be told yet
         name, now = self._source.name, self._clock.monotonic()
         with self._lock:
@@ -290,66 +292,92 @@ class Sampler:
             found = self._source.allocations(devices, now)
         except AllocationError as error:
             log.debug("%s: %s", name, error)
-            self._count_error(name, error.reason)
+            self.count_error(name, error.reason)
             return
         with self._lock:
             now = self._clock.monotonic()
-            self._last_good = (now, found)
+            self._held.take(found, now)
             self._accounts.set_allocations(found, now)
-            self._self.succeed(name, self._clock.wall())
+            self._self.succeed(name, self._wall.now())
             unmatched = sum(self._source.unmatched.values())
             self._self.set_errors(name, UNMATCHED_DEVICE_ID, unmatched)
+            for reason, count in self._source.problems.items():
+                self._self.set_errors(name, reason, count)
             self._snapshot = None
 
     def _keep_or_drop_allocations(self, now: float) -> None:
         """While the source is slow or gone: the last good map for a bounded time, then none."""
-        if self._last_good is None or self._source is None:
+        if self._source is None or not self._held.late(now):
             return
-        read_at, found = self._last_good
-        if now - read_at > self._settings.keep_allocations_seconds:
-            log.warning(
-                "%s has not answered for %.0f s: its allocations are dropped",
-                self._source.name,
-                now - read_at,
-            )
-            found = ()
-            self._last_good = None
+        if self._held.expire(now):
+            log.warning("%s is silent for long: its allocations are dropped", self._source.name)
             self._self.count_error(self._source.name, STALE_DROPPED)
-        elif now - read_at <= 2 * self._settings.allocations_seconds:
-            return
-        self._accounts.set_allocations(found, now)
+        self._accounts.set_allocations(self._held.allocations, now)
         self._snapshot = None
 
     def _wait_events(self) -> None:
-        started = self._clock.monotonic()
+        started, seconds = self._clock.monotonic(), self._settings.events_seconds
+        if not self._discovery.opened or started < self._events_due:
+            self._stop.wait(seconds)
+            return
         try:
-            events = self._backend.wait_events(self._settings.events_seconds)
+            events = self._backend.wait_events(seconds)
         except DeviceError as error:
-            self._count_error(EVENTS, error.reason)
-            self._stop.wait(EVENTS_RETRY_SECONDS)
+            self.count_error(EVENTS, error.reason)
+            self._events_due = started + EVENTS_RETRY_SECONDS
             return
         with self._lock:
             for event in events:
-                self._accounts.add_xid(event)
+                self._accounts.add_xid(replace(event, at=self._wall.steady(event.at)))
             if events:
                 self._snapshot = None
         if not events:  # a back end without events answers at once
             spent = self._clock.monotonic() - started
-            self._stop.wait(max(0.0, self._settings.events_seconds - spent))
+            self._stop.wait(max(0.0, seconds - spent))
 
     # -- watchdog ----------------------------------------------------------------------------
 
     def _watch(self) -> None:
         now = self._clock.monotonic()
+        stood_still = now - self._heartbeat
+        self._heartbeat = now
+        if stood_still >= self._settings.hang_seconds + self._settings.watchdog_seconds:
+            self._pardon(stood_still, now)
         with self._lock:
-            for worker in self._workers.values():
+            for worker in self._workers:
                 self._watch_worker(worker, now)
             self._keep_or_drop_allocations(now)
+            for (source, reason), count in self._counters().items():
+                self._self.set_errors(source, reason, count)
         for loop in self._loops:
-            if loop.died:
-                self._count_error(loop.name, THREAD_DIED)
-                loop.start()
-        self._heartbeat = now
+            self._watch_loop(loop, now)
+        why = self._discovery.renewal(now)
+        if why and self._renewal_asked is None:
+            log.error("%s: a new process is needed", why)
+            self._renewal_asked = now
+            if self._renew is not None:
+                self._renew(why)
+        elif not why:
+            self._renewal_asked = None
+
+    def _pardon(self, seconds: float, now: float) -> None:
+        """This process stood still: what seems late by that time is not, until it had its turn."""
+        log.warning("this process stood still for %.1f s: that time is not observed", seconds)
+        self._pardoned_until = now + self._settings.hang_seconds
+        with self._lock:
+            self._self.count_error(WATCHDOG, STOOD_STILL)
+            self._held.pardon(seconds)
+
+    def _watch_loop(self, loop: Loop, now: float) -> None:
+        if loop.died:
+            self.count_error(loop.name, THREAD_DIED)
+            loop.start()
+        elif loop.busy_seconds(now) < self._settings.loop_hang_seconds or loop.hung:
+            return
+        elif now >= self._pardoned_until:
+            loop.hung = True
+            log.warning("%s has not answered for %.1f s", loop.name, loop.busy_seconds(now))
+            self.count_error(loop.name, Reason.TIMEOUT)
 
     def _watch_worker(self, worker: DeviceWorker, now: float) -> None:
         uuid, since = worker.identity.uuid, worker.busy_since
@@ -359,6 +387,8 @@ class Sampler:
             self._snapshot = None
             worker.start()
         elif since is not None and now - since >= self._settings.hang_seconds:
+            if now < self._pardoned_until:
+                return
             self._self.take_cycle(uuid, now - since)  # the age of the hung call
             self._snapshot = None
             if not worker.hung:

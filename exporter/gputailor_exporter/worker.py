@@ -6,9 +6,7 @@ looks at ``busy_since`` from outside and speaks for the device while its thread 
 
 import logging
 import threading
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from math import floor
 from typing import Protocol
 
@@ -20,18 +18,11 @@ from gputailor_exporter.devices.base import (
     DeviceReading,
     Reason,
 )
+from gputailor_exporter.timekeeping import Clock
 
 log = logging.getLogger(__name__)
 
 Owners = Mapping[int, ContainerRef | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Where time comes from: the monotonic clock for spans, the wall clock for timestamps."""
-
-    monotonic: Callable[[], float] = time.monotonic
-    wall: Callable[[], float] = time.time
 
 
 def next_beat(due: float, now: float, interval: float) -> float:
@@ -53,7 +44,7 @@ class CycleSink(Protocol):
     ) -> None:
         """Take a good cycle that took ``took`` seconds."""
 
-    def take_failure(self, worker: "DeviceWorker", reason: Reason, took: float) -> None:
+    def take_failure(self, worker: "DeviceWorker", error: DeviceError, took: float) -> None:
         """Take a failed cycle."""
 
 
@@ -113,6 +104,11 @@ class DeviceWorker:
         thread = self._thread
         return thread is not None and not thread.is_alive() and not self.stopping
 
+    @property
+    def alive(self) -> bool:
+        """Whether the thread has not ended yet; one that hangs in the driver may never."""
+        return self._thread is not None and self._thread.is_alive()
+
     def _run(self) -> None:
         due = self._clock.monotonic()
         while not self.stopping:
@@ -123,12 +119,12 @@ class DeviceWorker:
     def _cycle(self) -> None:
         started = self._clock.monotonic()
         self.busy_since = started
-        reason, reading, owners = Reason.DRIVER_ERROR, None, None
+        failure, reading, owners = DeviceError(Reason.DRIVER_ERROR, "unexpected"), None, None
         try:
             reading = self._backend.read(self.identity, started)
             owners = self._sink.owners(self.identity, reading)
         except DeviceError as error:
-            reason, reading = error.reason, None
+            failure, reading = error, None
             log.debug("device %s: %s", self.identity.uuid, error)
         except Exception:
             reading = None
@@ -136,9 +132,9 @@ class DeviceWorker:
         took = self._clock.monotonic() - started
         if reading is not None and took >= self._hang_seconds:
             # Its values belong to an unknown moment between start and end of the call.
-            reason, reading = Reason.TIMEOUT, None
+            failure, reading = DeviceError(Reason.TIMEOUT, f"it took {took:.1f} s"), None
         if reading is None:
-            self._sink.take_failure(self, reason, took)
+            self._sink.take_failure(self, failure, took)
         else:
             self._sink.take_reading(self, reading, owners, took)
         self.settled = True

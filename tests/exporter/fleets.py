@@ -1,4 +1,4 @@
-"""Fixed fake nodes for golden files, server tests and benchmarks. Nothing here is random."""
+"""Fixed snapshots for exposition and server tests and for benchmarks. Nothing here is random."""
 
 from gputailor_exporter.accounting import FamilySamples, NodeAccounts, Snapshot
 from gputailor_exporter.allocations import ContainerRef

@@ -4,7 +4,9 @@ from contextlib import contextmanager
 
 from gputailor_exporter import metrics as m
 from gputailor_exporter.accounting import AccountingSettings
-from gputailor_exporter.sampler import Sampler, SamplerSettings
+from gputailor_exporter.discovery import DiscoverySettings
+from gputailor_exporter.sampler import Sampler
+from gputailor_exporter.sampling import SamplerSettings
 from tests.exporter.machines import one
 
 BEAT = 0.02
@@ -12,7 +14,7 @@ BEAT = 0.02
 
 def settings(**more):
     quick = {
-        "discovery_seconds": 0.05,
+        "discovery": DiscoverySettings(interval=0.05, open_retry=0.02, replaced=0.1, failing=0.2),
         "allocations_seconds": 0.02,
         "keep_allocations_seconds": 0.3,
         "hang_seconds": 0.15,
@@ -24,8 +26,8 @@ def settings(**more):
 
 
 @contextmanager
-def running(backend, source=None, attribution=None, **more):
-    sampler = Sampler(backend, source, attribution, settings(**more))
+def running(backend, source=None, attribution=None, *, renew=None, clock=None, **more):
+    sampler = Sampler(backend, source, attribution, settings(**more), clock, renew=renew)
     sampler.start()
     try:
         yield sampler

@@ -24,10 +24,12 @@ class StubBackend:
     discover: Callable[[], None] = lambda: None
     events: list[XidEvent] = field(default_factory=list)
     reads: list[float] = field(default_factory=list)
+    starting: Callable[[], None] = lambda: None
     closed: bool = False
     name: str = "stub"
 
     def open(self) -> None:
+        self.starting()
         self.closed = False
 
     def expected(self) -> int | None:
@@ -60,6 +62,7 @@ class StubAllocations:
     closed: bool = False
     name: str = "kubelet"
     unmatched: dict[str, int] = field(default_factory=dict)
+    problems: dict[str, int] = field(default_factory=dict)
     asked: tuple[DeviceIdentity, ...] = ()
 
     def allocations(self, devices: Sequence[DeviceIdentity], at: float) -> tuple[Allocation, ...]:

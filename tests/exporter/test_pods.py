@@ -16,6 +16,7 @@ import pytest
 
 from gputailor_exporter.allocations import Allocation, AllocationError, ContainerRef
 from gputailor_exporter.devices.base import DeviceIdentity
+from gputailor_exporter.driver_files import DriverFiles
 from gputailor_exporter.metrics import Sharing
 from gputailor_exporter.pods import PodResources
 from tests.fakes.kubelet import Claim, Container, Kubelet, Pod
@@ -63,7 +64,13 @@ def kubelet(folder):
 
 @pytest.fixture
 def source(kubelet):
-    return PodResources(kubelet.path, 2.0)
+    return asking(kubelet)
+
+
+def asking(kubelet, **more):
+    """A reader whose driver tells no more than the ids do."""
+    nowhere = DriverFiles(Path(kubelet.path).parent, Path(kubelet.path).parent)
+    return PodResources(kubelet.path, 2.0, files=nowhere, **more)
 
 
 def holding(resource, *ids, container="main", pod="train-0"):
@@ -142,32 +149,6 @@ def test_gke_time_sharing_counts_its_virtual_gpus(kubelet, source, device_id, uu
     assert source.allocations(DEVICES, 0.0) == (
         Allocation(ref(), uuid, Sharing.TIME_SLICING, 0.25),
     )
-
-
-def test_a_dra_claim_is_found_by_uuid_in_its_cdi_name_by_number_or_by_profile(kubelet, source):
-    claims = [
-        Claim("anything", cdi=(f"k8s.gpu.nvidia.com/device={UUID}",)),
-        Claim("gpu-1-mig-1g10gb-19-0"),
-    ]
-    kubelet.pods = [
-        Pod("team", "train-0", [Container("main", claims=claims)]),
-        Pod("team", "x", [Container("main", claims=[Claim("chan-0", driver="net.example.com")])]),
-    ]
-    assert set(source.allocations(DEVICES, 0.0)) == {
-        Allocation(ref(), UUID),
-        Allocation(ref(), MIG, Sharing.MIG),
-    }
-    assert not source.unmatched
-
-
-def test_a_claim_of_several_containers_is_shared_in_an_unknown_way(kubelet, source):
-    both = [Container(name, claims=[Claim("gpu-0")]) for name in ("a", "b")]
-    kubelet.pods = [Pod("team", "train-0", both)]
-    found = source.allocations(DEVICES, 0.0)
-    assert {(one.holder.container, one.sharing, one.share) for one in found} == {
-        ("a", Sharing.SHARED, 0.5),
-        ("b", Sharing.SHARED, 0.5),
-    }
 
 
 def test_an_id_of_no_present_device_is_counted_not_dropped(kubelet, source):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from gputailor_exporter import metrics as m
 from gputailor_exporter.devices.base import DeviceError, Reason, XidEvent
 from gputailor_exporter.sampler import Sampler
-from gputailor_exporter.worker import Clock, next_beat
+from gputailor_exporter.timekeeping import Clock
+from gputailor_exporter.worker import next_beat
 from tests.exporter.machines import GPU, OTHER, SLICE
 from tests.exporter.running_sampler import BEAT, errors, observed, running, settings, value
 from tests.exporter.stubs import Gate, StubAllocations, StubBackend, eventually, half_busy
@@ -245,23 +246,6 @@ def test_a_watchdog_that_stands_still_is_unhealthy():
     assert sampler.healthy
     now[0] = 31.0
     assert not sampler.healthy
-
-
-def test_a_driver_that_lists_no_devices_any_more_is_unhealthy_until_it_does():
-    failing = []
-
-    def discover():
-        if failing:
-            raise DeviceError(Reason.DRIVER_ERROR, "nvmlDeviceGetCount")
-
-    with running(StubBackend(discover=discover), no_discovery_seconds=0.1) as sampler:
-        eventually(lambda: sampler.ready)
-        failing.append(True)
-        eventually(lambda: errors(sampler, "discovery", "driver_error") > 0)
-        assert sampler.healthy
-        eventually(lambda: not sampler.healthy)
-        failing.clear()
-        eventually(lambda: sampler.healthy)
 
 
 def test_a_node_without_devices_is_said_once_and_is_ready(caplog):

@@ -1,77 +1,31 @@
 """What a scraper gets over real HTTP."""
 
-import base64
 import gzip
 import http.client
-import shutil
+import re
 import socket
-import ssl
-import subprocess
 import threading
 import time
-import urllib.error
 import urllib.request
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 
-import bcrypt
 import pytest
 
+from gputailor_exporter import connection as connections
+from gputailor_exporter import server as servers
 from gputailor_exporter.accounting import Snapshot
 from gputailor_exporter.exposition import render
+from gputailor_exporter.listening import ListenError
 from gputailor_exporter.sampler import Sampler
-from gputailor_exporter.server import MetricsServer, Page, accepts_gzip, wants_openmetrics
-from gputailor_exporter.webconfig import BasicAuth, WebConfig, load_web_config
-from tests.exporter.fleets import exclusive_node, shared_node
+from gputailor_exporter.server import MetricsServer, Page
+from gputailor_exporter.webconfig import WebConfig
+from tests.exporter.fleets import empty_node, shared_node
 from tests.exporter.machines import OTHER
 from tests.exporter.running_sampler import settings
+from tests.exporter.serving import LOOPBACK, FixedSource, get, serving
 from tests.exporter.stubs import Gate, StubBackend, eventually, half_busy
 
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-
-#: What the servers send of their own accord.
-PROMETHEUS_3 = (
-    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
-    "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;"
-    "escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
-)
-PROMETHEUS_3_TEXT_ONLY = (
-    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
-)
-PROMETHEUS_2 = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
-VICTORIA = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
-
-
-@dataclass
-class FixedSource:
-    """A source that stands still and counts how often it was asked."""
-
-    current: Snapshot = field(default_factory=exclusive_node)
-    ready: bool = True
-    healthy: bool = True
-    lost: tuple[str, ...] = ()
-
-    def down(self):
-        return self.lost
-
-    def snapshot(self):
-        return self.current
-
-
-@contextmanager
-def serving(source, web=None):
-    server = MetricsServer(("127.0.0.1", 0), source, web or WebConfig())
-    thread = threading.Thread(
-        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-    )
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
 
 
 @pytest.fixture
@@ -85,39 +39,16 @@ def server(source):
         yield running
 
 
-def get(server, path="/metrics", method="GET", context=None, **headers):
-    names = {name.replace("_", "-"): text for name, text in headers.items()}
-    asked = urllib.request.Request(server.url + path, method=method, headers=names)
-    try:
-        with urllib.request.urlopen(asked, timeout=5, context=context) as answer:
-            return answer.status, answer.headers, answer.read()
-    except urllib.error.HTTPError as answer:
-        with answer:
-            return answer.status, answer.headers, answer.read()
-
-
-@pytest.mark.parametrize(
-    ("accept", "content_type"),
-    [
-        (None, TEXT),
-        ("*/*", TEXT),
-        ("text/html", TEXT),
-        (VICTORIA, TEXT),
-        (PROMETHEUS_3_TEXT_ONLY, TEXT),
-        (PROMETHEUS_2, OPENMETRICS),
-        (PROMETHEUS_3, OPENMETRICS),
-        ("application/openmetrics-text", OPENMETRICS),
-    ],
-)
-def test_the_content_type_is_exact_and_the_body_is_of_that_format(
-    server, source, accept, content_type
-):
-    headers = {} if accept is None else {"Accept": accept}
-    status, answered, body = get(server, **headers)
+@pytest.mark.parametrize("accept", ["*/*", "text/plain;version=1.0.0", OPENMETRICS])
+def test_the_body_is_of_the_format_that_its_header_names(server, source, accept):
+    status, headers, body = get(server, Accept=accept)
     assert status == 200
-    assert answered["Content-Type"] == content_type
-    assert body == render(source.current, openmetrics=content_type == OPENMETRICS)
-    assert int(answered["Content-Length"]) == len(body)
+    openmetrics = headers["Content-Type"].startswith("application/openmetrics-text")
+    assert openmetrics is (accept == OPENMETRICS)
+    assert body == render(source.current, openmetrics=openmetrics)
+    assert int(headers["Content-Length"]) == len(body)
+    assert headers["Vary"] == "Accept, Accept-Encoding"
+    assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", headers["Date"])
 
 
 def test_gzip_is_used_when_it_is_accepted(server, source):
@@ -127,27 +58,6 @@ def test_gzip_is_used_when_it_is_accepted(server, source):
     _, headers, body = get(server, Accept_Encoding="gzip;q=0")
     assert headers["Content-Encoding"] is None
     assert body == render(source.current)
-
-
-@pytest.mark.parametrize(
-    ("header", "accepted"),
-    [
-        (None, False),
-        ("", False),
-        ("identity", False),
-        ("gzip", True),
-        ("br, GZIP ; q=0.5", True),
-        ("gzip; q=0.0", False),
-        ("gzip;q=x", False),
-        ("*", True),
-    ],
-)
-def test_accept_encoding_is_read_with_its_quality(header, accepted):
-    assert accepts_gzip(header) is accepted
-
-
-def test_an_old_openmetrics_only_client_gets_text():
-    assert not wants_openmetrics("application/openmetrics-text;version=0.0.1")
 
 
 def test_a_page_is_rendered_and_zipped_once_per_snapshot_and_format(source):
@@ -168,20 +78,30 @@ def test_head_answers_as_get_without_the_body(server, path):
 
 
 def test_one_connection_serves_many_scrapes(server, source):
-    connection = http.client.HTTPConnection(*server.server_address, timeout=5)
-    for _ in range(3):
-        connection.request("GET", "/metrics")
-        assert connection.getresponse().read() == render(source.current)
-    connection.close()
+    client = http.client.HTTPConnection(*server.url.removeprefix("http://").split(":"), timeout=5)
+    for method in ("GET", "HEAD", "GET"):
+        client.request(method, "/metrics")
+        answer = client.getresponse()
+        assert answer.read() == (b"" if method == "HEAD" else render(source.current))
+        assert not answer.will_close
+    client.close()
 
 
-def test_the_landing_page_leads_to_the_metrics(server, source):
-    source.lost = ("GPU-<a>",)
+def test_the_landing_page_shows_the_devices_and_leads_to_the_metrics(server, source):
     status, headers, body = get(server, "/")
+    text = body.decode()
     assert status == 200
     assert headers["Content-Type"] == "text/html; charset=utf-8"
-    assert b"href=/metrics" in body
-    assert b"GPU-&lt;a&gt; does not answer" in body
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "href=/metrics" in text
+    assert text.count("<td>up</td>") == 2
+    assert "team/train-0" in text
+    assert not re.search(r"(src|href)=['\"]?(https?:|//)", text)
+    source.current, source.ready, source.trouble = empty_node(), False, "no <driver>"
+    text = get(server, "/")[2].decode()
+    assert "No device on this node" in text
+    assert "no &lt;driver&gt;" in text
+    assert "waiting for the first full cycle" in text
 
 
 def test_an_unknown_page_is_404_and_a_query_is_ignored(server):
@@ -189,13 +109,20 @@ def test_an_unknown_page_is_404_and_a_query_is_ignored(server):
     assert get(server, "/metrics?x=1")[0] == 200
 
 
-def test_posting_is_refused(server):
-    assert get(server, method="POST")[0] == 501
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_other_methods_are_refused_with_those_that_are_allowed(server, method):
+    status, headers, body = get(server, method=method, data=b"x" * 100_000)
+    assert status == 405
+    assert headers["Allow"] == "GET, HEAD"
+    assert b"Method Not Allowed" in body
 
 
 def test_readiness_is_503_until_the_first_full_cycle(server, source):
     source.ready = False
-    assert get(server, "/readyz")[0] == 503
+    source.trouble = "the driver is not loaded"
+    status, _, body = get(server, "/readyz")
+    assert status == 503
+    assert b"the driver is not loaded" in body
     source.ready = True
     assert get(server, "/readyz")[0] == 200
 
@@ -209,7 +136,7 @@ def test_health_stays_200_with_a_hung_device_and_names_it(server, source):
     assert get(server, "/healthz")[0] == 503
 
 
-def test_a_scrape_answers_in_time_while_a_device_hangs():
+def test_008_a_scrape_answers_in_time_while_a_device_hangs():
     gate = Gate()
 
     def hang(device, at):
@@ -237,154 +164,219 @@ def test_a_scrape_answers_in_time_while_a_device_hangs():
     sampler.close(timeout=1.0)
 
 
+class StuckSource(FixedSource):
+    """A source whose lock nobody gives back."""
+
+    gate = None
+
+    def snapshot(self) -> Snapshot | None:
+        self.gate.wait()
+        return self.current
+
+
+def test_a_scrape_is_answered_within_its_timeout_whatever_is_stuck():
+    source = StuckSource()
+    source.gate = Gate()
+    with serving(source) as server:
+        for path in ("/metrics", "/healthz", "/"):
+            before = time.monotonic()
+            status, headers, body = get(server, path, X_Prometheus_Scrape_Timeout_Seconds="0.4")
+            assert time.monotonic() - before < 0.4
+            assert status == 503
+            assert headers["Retry-After"] == "5"
+            assert b"no answer within 0.3" in body or b"no answer within 0.29" in body
+        source.gate.open()
+        eventually(lambda: get(server)[0] == 200)
+
+
 def test_a_silent_client_does_not_hold_up_the_others(server):
-    with socket.create_connection(server.server_address):
+    with connected(server):
         assert get(server)[0] == 200
 
 
-def test_an_own_fault_is_logged_and_the_server_goes_on(server, source, caplog):
+def test_an_own_fault_is_logged_and_answered_with_500(server, source, caplog):
     good, source.current = source.current, None
-    with pytest.raises((http.client.HTTPException, OSError)):
-        get(server)
+    status, _, body = get(server)
+    assert status == 500
+    assert b"its log says more" in body
+    assert "answering failed" in caplog.text
     source.current = good
     assert get(server)[0] == 200
-    eventually(lambda: "connection ended" in caplog.text)
 
 
-# -- web-config file ---------------------------------------------------------------------------
-
-
-HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
-
-
-def basic(user, password):
-    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
-
-
-@pytest.fixture
-def users(tmp_path):
-    file = tmp_path / "web.yml"
-    file.write_text(f"basic_auth_users:\n  prometheus: {HASH}\n", encoding="utf-8")
-    return load_web_config(file)
-
-
-def test_with_users_only_the_right_password_gets_in(source, users):
-    with serving(source, users) as server:
-        status, headers, _ = get(server)
-        assert status == 401
-        assert headers["WWW-Authenticate"].startswith("Basic ")
-        assert get(server, Authorization=basic("prometheus", "wrong"))[0] == 401
-        assert get(server, Authorization=basic("other", "secret"))[0] == 401
-        assert get(server, Authorization="Basic ???")[0] == 401
-        assert get(server, Authorization="Bearer secret")[0] == 401
-        assert get(server, Authorization=basic("prometheus", "secret"))[0] == 200
-        assert get(server, "/")[0] == 401
-
-
-def test_probes_need_no_password(source, users):
-    with serving(source, users) as server:
-        assert get(server, "/healthz")[0] == 200
-        assert get(server, "/readyz")[0] == 200
-
-
-def test_a_good_password_is_hashed_once(users, monkeypatch):
-    auth, calls = BasicAuth(users.users), []
-    check = bcrypt.checkpw
-    monkeypatch.setattr(bcrypt, "checkpw", lambda *given: calls.append(1) or check(*given))
-    for _ in range(3):
-        assert auth.allows(basic("prometheus", "secret"))
-    assert len(calls) == 1
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is not installed")
-    folder = tmp_path_factory.mktemp("tls")
-    command = [
-        openssl,
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", "tls.key", "-out", "tls.crt"]
-    subprocess.run([*command, *names, *files], cwd=folder, check=True, capture_output=True)
-    return folder
-
-
-def test_tls_serves_https_and_a_plain_client_hurts_nobody(source, certificate):
-    file = certificate / "web.yml"
-    file.write_text(
-        "tls_server_config:\n  cert_file: tls.crt\n  key_file: tls.key\n", encoding="utf-8"
-    )
-    context = ssl.create_default_context(cafile=certificate / "tls.crt")
-    with serving(source, load_web_config(file)) as server:
-        assert server.url.startswith("https://127.0.0.1:")
-        with socket.create_connection(server.server_address):  # never begins its handshake
-            assert get(server, context=context)[2] == render(source.current)
-        with socket.create_connection(server.server_address) as plain:
-            plain.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-            with suppress(ConnectionResetError):
-                assert b"200 OK" not in plain.recv(4096)
-        assert get(server, context=context)[0] == 200
-
-
-def test_clients_need_a_certificate_where_the_file_says_so(source, certificate):
-    file = certificate / "mutual.yml"
-    file.write_text(
-        "tls_server_config:\n  cert_file: tls.crt\n  key_file: tls.key\n"
-        "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: tls.crt\n  min_version: TLS13\n",
-        encoding="utf-8",
-    )
-    without = ssl.create_default_context(cafile=certificate / "tls.crt")
-    own = ssl.create_default_context(cafile=certificate / "tls.crt")
-    own.load_cert_chain(certificate / "tls.crt", certificate / "tls.key")
-    with serving(source, load_web_config(file)) as server:
-        with pytest.raises(OSError):  # noqa: PT011 - an SSL error, a reset or a URL error around one
-            get(server, context=without)
-        assert get(server, context=own)[0] == 200
+# -- the wire ----------------------------------------------------------------------------------
 
 
 @contextmanager
-def slow_clients(server, count):
-    """Connections whose requests never end."""
-    host, port = server.server_address[:2]
-    clients = [socket.create_connection((host, port), timeout=5) for _ in range(count)]
-    try:
-        for client in clients:
-            client.sendall(b"GET /metrics HTTP/1.1\r\n")
-        yield clients
-    finally:
-        for client in clients:
-            client.close()
+def connected(server):
+    host, port = server.url.removeprefix("http://").rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=5) as client:
+        yield client
 
 
-def hung_up(client):
-    client.settimeout(5)
-    try:
-        return client.recv(1) == b""
-    except ConnectionError:
-        return True
+def everything(client):
+    parts = []
+    with suppress(ConnectionError):
+        while part := client.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET /" + b"x" * 21_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"431"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 4_000 + b"\r\n", b"431"),
+        (b"nonsense\r\n\r\n", b"400"),
+        (b"GET /metrics HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n", b"400"),
+        (b"GET /metrics HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n", b"400"),
+    ],
+)
+def test_a_request_out_of_bounds_is_refused_and_the_connection_closed(
+    server, request_bytes, status
+):
+    with connected(server) as client:
+        client.sendall(request_bytes)
+        answer = everything(client)
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert b"Connection: close" in answer
+    assert get(server)[0] == 200
+
+
+def test_an_old_client_gets_its_answer_and_the_end(server):
+    with connected(server) as client:
+        client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        answer = everything(client)
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.endswith(b"ok\n")
+
+
+def test_a_request_with_a_body_that_never_comes_is_answered(server):
+    with connected(server) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+        assert everything(client).endswith(b"ok\n")
+
+
+def test_a_request_in_pieces_is_put_together(server):
+    with connected(server) as client:
+        for piece in (b"GET /heal", b"thz HTTP/1.1\r\nHo", b"st: x\r\nConnection: close\r\n\r\n"):
+            client.sendall(piece)
+            time.sleep(0.02)
+        assert everything(client).endswith(b"ok\n")
+
+
+def test_two_requests_at_once_are_answered_in_turn(server):
+    with connected(server) as client:
+        client.sendall(
+            b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+            b"GET /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
+        answer = everything(client)
+    assert answer.index(b" 200 OK") < answer.index(b" 404 Not Found")
+
+
+def test_a_slow_request_is_let_go(server, monkeypatch):
+    monkeypatch.setattr(connections, "CLIENT_TIMEOUT_SECONDS", 0.1)
+    with connected(server) as client:
+        client.sendall(b"GET /metrics HTTP/1.1\r\n")
+        assert everything(client) == b""
 
 
 def test_clients_that_never_end_cannot_keep_a_scrape_out(server, monkeypatch):
-    monkeypatch.setattr("gputailor_exporter.server.MOST_CONNECTIONS", 4)
-    with slow_clients(server, 6) as clients:
-        eventually(lambda: len(server._connections) <= 4)
-        assert get(server)[0] == 200
-        assert [hung_up(client) for client in clients[:2]] == [True, True]
-        clients[5].sendall(b"\r\n")  # a young one is still served
-        assert clients[5].recv(12) == b"HTTP/1.1 200"
+    monkeypatch.setattr(servers, "MOST_CONNECTIONS", 4)
+    host, port = server.url.removeprefix("http://").split(":")
+    clients = [socket.create_connection((host, int(port)), timeout=5) for _ in range(6)]
+    for client in clients:
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")
+    eventually(lambda: len(server._connections) <= 4)
+    assert get(server)[0] == 200
+    assert [everything(client) for client in clients[:2]] == [b"", b""]
+    clients[5].sendall(b"\r\n")  # a young one is still served
+    assert clients[5].recv(12) == b"HTTP/1.1 200"
+    for client in clients:
+        client.close()
 
 
 def test_a_connection_that_ended_is_forgotten(server):
     assert get(server)[0] == 200
     eventually(lambda: not server._connections)
+
+
+def test_where_no_thread_can_be_had_the_server_goes_on(source, monkeypatch):
+    counted = []
+    with serving(source, counted=counted) as server:
+        with monkeypatch.context() as patched:
+            patched.setattr(connections.Connection, "start", no_thread)
+            with pytest.raises(OSError):  # noqa: PT011 - a reset or an end, as the kernel likes
+                get(server)
+        eventually(lambda: counted == [("server", "no_resources")])
+        assert get(server)[0] == 200
+
+
+def no_thread(_):
+    raise RuntimeError("can't start new thread")
+
+
+# -- addresses ---------------------------------------------------------------------------------
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as made:
+            made.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+def test_it_listens_on_several_addresses_of_both_families(source):
+    addresses = [LOOPBACK, ("localhost", 0)] + ([("::1", 0)] if has_ipv6() else [])
+    with serving(source, addresses=addresses) as server:
+        assert len(set(server.urls)) == len(addresses)
+        for url in server.urls:
+            host = "[::1]" if url == server.urls[-1] and has_ipv6() else "127.0.0.1"
+            assert url.startswith((f"http://{host}:", "http://[::1]:"))
+            with urllib.request.urlopen(f"{url}/healthz", timeout=5) as answer:
+                assert answer.status == 200
+
+
+def test_an_address_that_is_taken_is_named_and_no_other_is_kept(source):
+    with socket.create_server(LOOPBACK) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ListenError, match=rf"127\.0\.0\.1:{port}: Address already in use"):
+            MetricsServer([LOOPBACK, ("127.0.0.1", port)], source, WebConfig())
+
+
+# -- the end -----------------------------------------------------------------------------------
+
+
+def test_a_stopping_server_ends_the_scrape_under_way_and_takes_no_other():
+    source = StuckSource()
+    source.gate = Gate()
+    with serving(source) as server, connected(server) as client, connected(server) as idle:
+        idle.sendall(b"GET /none HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert idle.recv(100).startswith(b"HTTP/1.1 404")
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert source.gate.entered.wait(5)
+        stopper = threading.Thread(target=server.stop)
+        stopper.start()
+        eventually(lambda: all(listener.fileno() == -1 for listener in server._listeners))
+        with pytest.raises(OSError):  # noqa: PT011 - refused or reset
+            get(server)
+        assert everything(idle).startswith((b"", b"\r\n"))
+        source.gate.open()
+        answer = everything(client)
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        assert answer.endswith(render(source.current))
+        stopper.join(5)
+        assert not stopper.is_alive()
+
+
+def test_a_stop_does_not_wait_for_clients_that_never_end(source):
+    with serving(source) as server, connected(server) as client:
+        client.sendall(b"GET /metrics HTTP/1.1\r\n")
+        eventually(lambda: any(one._began for one in server._connections))
+        before = time.monotonic()
+        server.stop(timeout=0.2)
+        assert time.monotonic() - before < 1.0

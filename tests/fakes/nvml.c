@@ -41,24 +41,41 @@ static double behaviour(const char *function, int gpu, const char *what)
     return 0.0;
 }
 
+/*
+ * Hangs as long as the state says so. With hang 2 the call holds the driver's one lock meanwhile:
+ * all others wait too, on whatever GPU. 0: there is no state any more.
+ */
+static int hang(const char *function, int gpu)
+{
+    static int blockers;
+    int blocks = 0;
+    int there = 1;
+    double order;
+    while (there && ((order = behaviour(function, gpu, "hang")) != 0.0 || blockers > blocks)) {
+        if (order == 2.0 && !blocks) {
+            blocks = 1;
+            blockers++;
+        }
+        state_unlock();
+        pause_seconds(0.01);
+        there = state_lock();
+    }
+    blockers -= blocks;
+    return there;
+}
+
 nvmlReturn_t begin(const char *function, int gpu)
 {
     double latency;
     int error;
-    if (!state_lock()) {
+    if (!state_lock() || !hang(function, gpu)) {
         state_unlock();
         return DRIVER_NOT_LOADED;
     }
-    while (behaviour(function, gpu, "hang") != 0.0) {
-        state_unlock();
-        pause_seconds(0.01);
-        if (!state_lock()) {
-            state_unlock();
-            return DRIVER_NOT_LOADED;
-        }
-    }
+    note_call(function, gpu);
     latency = behaviour(function, gpu, "latency");
     error = (int)behaviour(function, gpu, "error");
+    count_call(latency);
     if (latency > 0.0) {
         state_unlock();
         pause_seconds(latency);
@@ -128,7 +145,14 @@ int without_utilization(nvmlDevice_t device)
 
 unsigned long long raw_or(unsigned long long answer, const char *function, int gpu)
 {
+    note_number(function);
     return state_integer(answer, "raw.%s.%d", function, gpu);
+}
+
+double raw_number_or(double answer, const char *function, int gpu)
+{
+    note_number(function);
+    return state_number(answer, "raw.%s.%d", function, gpu);
 }
 
 double device_mean(nvmlDevice_t device, const char *name, double from, double to)
@@ -138,11 +162,11 @@ double device_mean(nvmlDevice_t device, const char *name, double from, double to
     return timeline_mean(key, from, to);
 }
 
-double device_counter(nvmlDevice_t device, const char *name, double now)
+double device_counter(nvmlDevice_t device, const char *name)
 {
     char key[96];
     snprintf(key, sizeof key, "%s.%s", device->prefix, name);
-    return state_number(0.0, "%s.start", key) + timeline_integral(key, state_origin(), now);
+    return state_number(0.0, "%s.start", key) + timeline_integral(key, state_origin(), state_counter_now());
 }
 
 /* ---- library and system ---- */
@@ -309,7 +333,11 @@ EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int 
     if (result != OK)
         return result;
     value = state_text("gpu.%d.compute_capability", device->gpu);
-    return end(value != NULL && sscanf(value, "%d.%d", major, minor) == 2 ? OK : NOT_SUPPORTED);
+    if (value == NULL || sscanf(value, "%d.%d", major, minor) != 2)
+        return end(NOT_SUPPORTED);
+    *major = (int)raw_or((unsigned)*major, "nvmlDeviceGetCudaComputeCapability", device->gpu);
+    *minor = (int)raw_or((unsigned)*minor, "nvmlDeviceGetCudaComputeCapability", device->gpu);
+    return end(OK);
 }
 
 /* Driver models are a matter of Windows. */

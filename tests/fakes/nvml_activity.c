@@ -46,8 +46,10 @@ EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, struct ut
     if (without_utilization(device) || state_text("%s.util.gpu", device->prefix) == NULL)
         return end(NOT_SUPPORTED);
     now = state_now();
-    out->gpu = percent(device, "util.gpu", now - PERIOD, now);
-    out->memory = percent(device, "util.memory", now - PERIOD, now);
+    out->gpu = (unsigned)raw_or(percent(device, "util.gpu", now - PERIOD, now),
+                                "nvmlDeviceGetUtilizationRates", device->gpu);
+    out->memory = (unsigned)raw_or(percent(device, "util.memory", now - PERIOD, now),
+                                   "nvmlDeviceGetUtilizationRates", device->gpu);
     return end(OK);
 }
 
@@ -61,7 +63,7 @@ static nvmlReturn_t codec(const char *function, nvmlDevice_t device, const char 
     if (without_utilization(device) || state_text("%s.%s", device->prefix, name) == NULL)
         return end(NOT_SUPPORTED);
     now = state_now();
-    *out = percent(device, name, now - PERIOD, now);
+    *out = (unsigned)raw_or(percent(device, name, now - PERIOD, now), function, device->gpu);
     *period = (unsigned)(PERIOD * 1e6);
     return end(OK);
 }
@@ -95,7 +97,8 @@ static unsigned copy_samples(nvmlDevice_t device, const char *name, unsigned lon
             break;
         out[got].timestamp = microseconds(at);
         out[got].value.ullVal = 0;
-        out[got].value.uiVal = percent(device, name, at - PERIOD, at);
+        out[got].value.uiVal = (unsigned)raw_or(percent(device, name, at - PERIOD, at),
+                                                "nvmlDeviceGetSamples", device->gpu);
         got++;
     }
     return got;
@@ -154,7 +157,8 @@ static nvmlReturn_t list_processes(const char *function, nvmlDevice_t device, co
             continue;
         if (out != NULL && got < room) {
             out[got].pid = (unsigned)state_integer(0, "gpu.%d.process.%d.pid", device->gpu, i);
-            out[got].memory = state_integer(~0ull, "gpu.%d.process.%d.memory", device->gpu, i);
+            out[got].memory = raw_or(
+                state_integer(~0ull, "gpu.%d.process.%d.memory", device->gpu, i), function, device->gpu);
             out[got].gi = (unsigned)state_integer(~0u, "gpu.%d.process.%d.gi", device->gpu, i);
             out[got].ci = (unsigned)state_integer(~0u, "gpu.%d.process.%d.ci", device->gpu, i);
         }
@@ -216,8 +220,8 @@ static int process_row(nvmlDevice_t process, unsigned long long since, double la
 }
 
 /* Rows as above, then as many of pid 0 as the state orders. `out` NULL counts. */
-static unsigned process_samples(nvmlDevice_t device, unsigned long long since, unsigned room,
-                                struct process_sample *out)
+static unsigned process_samples(const char *function, nvmlDevice_t device, unsigned long long since,
+                                unsigned room, struct process_sample *out)
 {
     double last = last_tick(device, state_now());
     unsigned got = 0;
@@ -230,6 +234,7 @@ static unsigned process_samples(nvmlDevice_t device, unsigned long long since, u
         row.pid = (unsigned)state_integer(0, "%s.pid", process.prefix);
         if (!process_row(&process, since, last, &row))
             continue;
+        row.sm = (unsigned)raw_or(row.sm, function, device->gpu);
         if (out != NULL && got < room)
             out[got] = row;
         got++;
@@ -258,7 +263,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, struct 
         return result;
     if (without_utilization(device))
         return end(NOT_SUPPORTED);
-    *count = process_samples(device, since, out == NULL ? 0 : room, out);
+    *count = process_samples("nvmlDeviceGetProcessUtilization", device, since, out == NULL ? 0 : room,
+                             out);
     if (*count == 0)
         return end(no_samples(device));
     return end(out == NULL || room < *count ? INSUFFICIENT_SIZE : OK);
@@ -285,7 +291,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, s
         return end(VERSION_MISMATCH);
     if (without_utilization(device))
         return end(NOT_SUPPORTED);
-    got = process_samples(device, out->since, 64, rows);
+    got = process_samples("nvmlDeviceGetProcessesUtilizationInfo", device, out->since, 64, rows);
     if (got == 0)
         return end(no_samples(device));
     if (out->rows == NULL || out->count < got) {

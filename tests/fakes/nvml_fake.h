@@ -55,6 +55,13 @@ nvmlReturn_t begin_on(const char *function, nvmlDevice_t device);
 /* Ends a call that began well. */
 nvmlReturn_t end(nvmlReturn_t result);
 
+/* Notes the first call of a function, and that its answer is a number a test may replace (nvml_notes.c). */
+void note_call(const char *function, int gpu);
+void note_number(const char *function);
+
+/* Counts a call and its ordered latency in seconds (nvml_count.c). Needs the lock. */
+void count_call(double latency);
+
 /* Handles; NULL where the index is too large. Need the lock. */
 nvmlDevice_t gpu_handle(int gpu);
 nvmlDevice_t mig_handle(int gpu, int mig);
@@ -66,11 +73,12 @@ int without_utilization(nvmlDevice_t device);
 
 /* The integer a state line "raw.FUNCTION.GPU" puts in the place of a call's answer, else `answer`. */
 unsigned long long raw_or(unsigned long long answer, const char *function, int gpu);
+double raw_number_or(double answer, const char *function, int gpu);
 
 /* Mean of the timeline PREFIX.NAME of a device. */
 double device_mean(nvmlDevice_t device, const char *name, double from, double to);
 /* A counter: the number at PREFIX.NAME.start plus the integral of PREFIX.NAME since the origin. */
-double device_counter(nvmlDevice_t device, const char *name, double now);
+double device_counter(nvmlDevice_t device, const char *name);
 
 /* Integers that stand in the state file as they are; a missing line means NOT_SUPPORTED. */
 #define DEVICE_INTEGER(function, type, name)                                         \

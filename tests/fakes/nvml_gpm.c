@@ -2,10 +2,13 @@
 #define _GNU_SOURCE
 #include "nvml_fake.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- GPM ---- */
 
@@ -48,8 +51,14 @@ EXPORT nvmlReturn_t nvmlGpmSampleAlloc(struct gpm_sample **out)
 
 EXPORT nvmlReturn_t nvmlGpmSampleFree(struct gpm_sample *sample)
 {
+    int gpu = -1;
+    nvmlReturn_t result;
+    sscanf(sample->prefix, "gpu.%d", &gpu);
+    result = begin("nvmlGpmSampleFree", gpu);
+    if (result != OK)
+        return result;
     free(sample);
-    return OK;
+    return end(OK);
 }
 
 EXPORT nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, struct gpm_sample *sample)
@@ -59,7 +68,7 @@ EXPORT nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, struct gpm_sample *sam
         return result;
     if (device->mig >= 0 || state_integer(0, "gpu.%d.gpm", device->gpu) == 0)
         return end(NOT_SUPPORTED);
-    sample->at = state_now();
+    sample->at = state_counter_now();
     memcpy(sample->prefix, device->prefix, sizeof sample->prefix);
     return end(OK);
 }
@@ -76,7 +85,7 @@ EXPORT nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned gi, struct
         nvmlDevice_t instance = mig_handle(device->gpu, m);
         if (state_integer(~0u, "%s.gi", instance->prefix) != gi)
             continue;
-        sample->at = state_now();
+        sample->at = state_counter_now();
         memcpy(sample->prefix, instance->prefix, sizeof sample->prefix);
         return end(OK);
     }
@@ -103,7 +112,8 @@ EXPORT nvmlReturn_t nvmlGpmMetricsGet(struct gpm_metrics *out)
         snprintf(key, sizeof key, "%s.gpm.%u", out->second->prefix, metric->id);
         metric->result = state_text("%s", key) == NULL ? NOT_SUPPORTED : OK;
         if (metric->result == OK)
-            metric->value = timeline_mean(key, out->first->at, out->second->at);
+            metric->value = raw_number_or(timeline_mean(key, out->first->at, out->second->at),
+                                          "nvmlGpmMetricsGet", gpu);
     }
     return end(OK);
 }
@@ -141,8 +151,11 @@ EXPORT nvmlReturn_t nvmlEventSetCreate(struct event_set **out)
 
 EXPORT nvmlReturn_t nvmlEventSetFree(struct event_set *set)
 {
+    nvmlReturn_t result = begin("nvmlEventSetFree", -1);
+    if (result != OK)
+        return result;
     free(set);
-    return OK;
+    return end(OK);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long mask,
@@ -177,18 +190,60 @@ static int next_event(struct event_set *set, struct event *out)
     return 0;
 }
 
-EXPORT nvmlReturn_t nvmlEventSetWait_v2(struct event_set *set, struct event *out, unsigned milliseconds)
+/* Watches the folder of the state file, which is replaced when it changes; below 0: it cannot. */
+static int watch_state(void)
 {
-    struct timespec step = {0, 5000000};
-    for (unsigned waited = 0;; waited += 5) {
+    const char *path = getenv("GPUTAILOR_FAKE_NVML_STATE");
+    const char *name = path == NULL ? NULL : strrchr(path, '/');
+    char folder[4096];
+    int watch = name == NULL ? -1 : inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (watch >= 0) {
+        snprintf(folder, sizeof folder, "%.*s", (int)(name - path) + 1, path);
+        inotify_add_watch(watch, folder, IN_MOVED_TO | IN_CREATE | IN_DELETE);
+    }
+    return watch;
+}
+
+/* Sleeps until the state changes, as the real call does until its interrupt: an idle waiter is free. */
+static void await_change(int watch, long milliseconds)
+{
+    struct pollfd one = {watch, POLLIN, 0};
+    char changes[4096];
+    poll(&one, 1, (int)(watch < 0 && milliseconds > 5 ? 5 : milliseconds));
+    if (watch >= 0 && read(watch, changes, sizeof changes) < 0)
+        return; /* the time is over */
+}
+
+static long long now_milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+static nvmlReturn_t wait_event(struct event_set *set, struct event *out, unsigned milliseconds, int watch)
+{
+    long long until = now_milliseconds() + milliseconds;
+    for (;;) {
         nvmlReturn_t result = begin("nvmlEventSetWait_v2", -1);
+        long long left;
         if (result != OK)
             return result;
         if (next_event(set, out))
             return end(OK);
         end(OK);
-        if (waited >= milliseconds)
+        left = until - now_milliseconds();
+        if (left <= 0)
             return TIMED_OUT;
-        nanosleep(&step, NULL);
+        await_change(watch, (long)left);
     }
+}
+
+EXPORT nvmlReturn_t nvmlEventSetWait_v2(struct event_set *set, struct event *out, unsigned milliseconds)
+{
+    int watch = milliseconds == 0 ? -1 : watch_state();
+    nvmlReturn_t result = wait_event(set, out, milliseconds, watch);
+    if (watch >= 0)
+        close(watch);
+    return result;
 }

@@ -1,4 +1,4 @@
-/* The fake driver's memory, power, temperature, clocks, fans, ECC and counters by field number. */
+/* The fake driver's memory, power, temperature, clocks, fans and ECC. */
 #define _GNU_SOURCE
 #include "nvml_fake.h"
 
@@ -26,14 +26,15 @@ struct memory_v2 {
 };
 
 /* Fills the newer layout under the lock; NOT_SUPPORTED where the state names no memory. */
-static nvmlReturn_t read_memory(nvmlDevice_t device, struct memory_v2 *out)
+static nvmlReturn_t read_memory(const char *function, nvmlDevice_t device, struct memory_v2 *out)
 {
     double now = state_now();
     if (state_text("%s.memory.total", device->prefix) == NULL)
         return NOT_SUPPORTED;
-    out->total = state_integer(0, "%s.memory.total", device->prefix);
-    out->reserved = state_integer(0, "%s.memory.reserved", device->prefix);
-    out->used = (unsigned long long)llround(device_mean(device, "memory.used", now, now));
+    out->total = raw_or(state_integer(0, "%s.memory.total", device->prefix), function, device->gpu);
+    out->reserved = raw_or(state_integer(0, "%s.memory.reserved", device->prefix), function, device->gpu);
+    out->used = raw_or((unsigned long long)llround(device_mean(device, "memory.used", now, now)),
+                       function, device->gpu);
     out->free = out->total - out->reserved - out->used;
     return OK;
 }
@@ -45,7 +46,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, struct memor
         return result;
     if (out->version != (2u << 24 | sizeof *out))
         return end(VERSION_MISMATCH);
-    return end(read_memory(device, out));
+    return end(read_memory("nvmlDeviceGetMemoryInfo_v2", device, out));
 }
 
 /* The first version counts what the driver reserves as used. */
@@ -55,7 +56,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct memory *
     struct memory_v2 newer;
     if (result != OK)
         return result;
-    result = read_memory(device, &newer);
+    result = read_memory("nvmlDeviceGetMemoryInfo", device, &newer);
     if (result == OK) {
         out->total = newer.total;
         out->free = newer.free;
@@ -102,7 +103,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t de
     if (state_text("%s.power.max_milliwatts", device->prefix) == NULL)
         return end(NOT_SUPPORTED);
     *least = (unsigned)state_integer(0, "%s.power.min_milliwatts", device->prefix);
-    *most = (unsigned)state_integer(0, "%s.power.max_milliwatts", device->prefix);
+    *most = (unsigned)raw_or(state_integer(0, "%s.power.max_milliwatts", device->prefix),
+                             "nvmlDeviceGetPowerManagementLimitConstraints", device->gpu);
     return end(OK);
 }
 
@@ -113,7 +115,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, uns
         return result;
     if (device->mig >= 0 || state_integer(0, "%s.energy", device->prefix) == 0)
         return end(NOT_SUPPORTED);
-    *out = raw_or((unsigned long long)(device_counter(device, "power.watts", state_now()) * 1000.0),
+    *out = raw_or((unsigned long long)(device_counter(device, "power.watts") * 1000.0),
                   "nvmlDeviceGetTotalEnergyConsumption", device->gpu);
     return end(OK);
 }
@@ -164,7 +166,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, unsig
         return result;
     if (state_text("%s.temperature.threshold.%u", device->prefix, which) == NULL)
         return end(NOT_SUPPORTED);
-    *out = (unsigned)state_integer(0, "%s.temperature.threshold.%u", device->prefix, which);
+    *out = (unsigned)raw_or(state_integer(0, "%s.temperature.threshold.%u", device->prefix, which),
+                            "nvmlDeviceGetTemperatureThreshold", device->gpu);
     return end(OK);
 }
 
@@ -209,7 +212,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned *current,
         return result;
     if (device->mig >= 0 || state_text("%s.ecc.mode", device->prefix) == NULL)
         return end(NOT_SUPPORTED);
-    *current = *pending = (unsigned)state_integer(0, "%s.ecc.mode", device->prefix);
+    *current = (unsigned)raw_or(state_integer(0, "%s.ecc.mode", device->prefix),
+                                "nvmlDeviceGetEccMode", device->gpu);
+    *pending = (unsigned)state_integer(*current, "%s.ecc.mode_pending", device->prefix);
     return end(OK);
 }
 
@@ -228,6 +233,12 @@ EXPORT nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsigned er
     return end(OK);
 }
 
+static unsigned rows(nvmlDevice_t device, const char *cause)
+{
+    return (unsigned)raw_or(state_integer(0, "%s.remapped.%s", device->prefix, cause),
+                            "nvmlDeviceGetRemappedRows", device->gpu);
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned *corrected,
                                               unsigned *uncorrected, unsigned *pending, unsigned *failed)
 {
@@ -236,10 +247,10 @@ EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned *cor
         return result;
     if (device->mig >= 0 || state_text("%s.remapped.corrected", device->prefix) == NULL)
         return end(NOT_SUPPORTED);
-    *corrected = (unsigned)state_integer(0, "%s.remapped.corrected", device->prefix);
-    *uncorrected = (unsigned)state_integer(0, "%s.remapped.uncorrected", device->prefix);
-    *pending = (unsigned)state_integer(0, "%s.remapped.pending", device->prefix);
-    *failed = (unsigned)state_integer(0, "%s.remapped.failed", device->prefix);
+    *corrected = rows(device, "corrected");
+    *uncorrected = rows(device, "uncorrected");
+    *pending = rows(device, "pending");
+    *failed = rows(device, "failed");
     return end(OK);
 }
 
@@ -260,140 +271,5 @@ EXPORT nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t device, unsigned caus
         return end(INSUFFICIENT_SIZE);
     for (unsigned i = 0; i < *count; i++)
         addresses[i] = 0x10000ull * (i + 1);
-    return end(OK);
-}
-
-/* ---- link counters, by field number ---- */
-
-struct field {
-    unsigned id, scope;
-    long long timestamp, latency;
-    unsigned type, result;
-    nvmlValue_t value;
-};
-
-enum { ALL_LINKS = 0xffffffffu };
-
-static void unsigned_value(struct field *field, unsigned value)
-{
-    field->type = TYPE_UNSIGNED;
-    field->value.ullVal = 0;
-    field->value.uiVal = value;
-}
-
-static void long_value(struct field *field, unsigned long long value)
-{
-    field->type = TYPE_UNSIGNED_LONG_LONG;
-    field->value.ullVal = value;
-}
-
-/* Fields 197 and 198: bytes over PCIe; as wide as the state says (64 bits, or 32 that wrap). */
-static unsigned pcie_field(nvmlDevice_t device, const char *name, struct field *field, double now)
-{
-    unsigned long long value;
-    if (state_text("%s.%s", device->prefix, name) == NULL)
-        return NOT_SUPPORTED;
-    value = (unsigned long long)device_counter(device, name, now);
-    if (state_integer(64, "%s.pcie.counter_bits", device->prefix) == 32)
-        unsigned_value(field, (unsigned)value);
-    else
-        long_value(field, value);
-    return OK;
-}
-
-/* Fields 138 and 139: KiB over one NVLink or, with scope ALL_LINKS, over all where allowed. */
-static unsigned nvlink_field(nvmlDevice_t device, const char *name, struct field *field, double now)
-{
-    unsigned long long links = state_integer(0, "%s.nvlink.links", device->prefix);
-    double total = device_counter(device, name, now) / 1024.0;
-    if (links == 0)
-        return NOT_SUPPORTED;
-    if (field->scope == ALL_LINKS) {
-        if (state_integer(1, "%s.nvlink.totals", device->prefix) == 0)
-            return NOT_SUPPORTED;
-    } else if (field->scope >= links) {
-        return INVALID_ARGUMENT;
-    } else {
-        total /= (double)links;
-    }
-    long_value(field, (unsigned long long)total);
-    return OK;
-}
-
-static unsigned read_field(nvmlDevice_t device, struct field *field, double now)
-{
-    switch (field->id) {
-    case 82:
-        if (state_text("%s.temperature.memory", device->prefix) == NULL)
-            return NOT_SUPPORTED;
-        unsigned_value(field, (unsigned)llround(device_mean(device, "temperature.memory", now, now)));
-        return OK;
-    case 83:
-        if (state_integer(0, "%s.energy", device->prefix) == 0)
-            return NOT_SUPPORTED;
-        long_value(field, (unsigned long long)(device_counter(device, "power.watts", now) * 1000.0));
-        return OK;
-    case 91:
-        unsigned_value(field, (unsigned)state_integer(0, "%s.nvlink.links", device->prefix));
-        return OK;
-    case 138:
-        return nvlink_field(device, "nvlink.tx_bytes", field, now);
-    case 139:
-        return nvlink_field(device, "nvlink.rx_bytes", field, now);
-    case 186:
-        unsigned_value(field, (unsigned)llround(device_mean(device, "power.watts", now, now) * 1000.0));
-        return OK;
-    case 197:
-        return pcie_field(device, "pcie.tx_bytes", field, now);
-    case 198:
-        return pcie_field(device, "pcie.rx_bytes", field, now);
-    default:
-        return NOT_SUPPORTED;
-    }
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, struct field *fields)
-{
-    nvmlReturn_t result = begin_on("nvmlDeviceGetFieldValues", device);
-    double now;
-    if (result != OK)
-        return result;
-    if (device->mig >= 0)
-        return end(NOT_SUPPORTED);
-    now = state_now();
-    for (int i = 0; i < count; i++) {
-        fields[i].timestamp = (long long)(now * 1e6);
-        fields[i].latency = 0;
-        fields[i].result = (unsigned)state_integer(read_field(device, &fields[i], now),
-                                                   "field.%u.%d.error", fields[i].id, device->gpu);
-        if (fields[i].result == OK && state_text("raw.field.%u.%d", fields[i].id, device->gpu) != NULL)
-            long_value(&fields[i], state_integer(0, "raw.field.%u.%d", fields[i].id, device->gpu));
-    }
-    return end(OK);
-}
-
-/* KiB/s over the last 20 ms, as the real call. */
-EXPORT nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, unsigned which, unsigned *out)
-{
-    nvmlReturn_t result = begin_on("nvmlDeviceGetPcieThroughput", device);
-    const char *name = which == 0 ? "pcie.tx_bytes" : "pcie.rx_bytes";
-    double now;
-    if (result != OK)
-        return result;
-    if (device->mig >= 0 || state_text("%s.%s", device->prefix, name) == NULL)
-        return end(NOT_SUPPORTED);
-    now = state_now();
-    *out = (unsigned)(device_mean(device, name, now - 0.02, now) / 1024.0);
-    return end(OK);
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, unsigned *out)
-{
-    nvmlReturn_t result = begin_on("nvmlDeviceGetNvLinkState", device);
-    if (result != OK)
-        return result;
-    if (link >= state_integer(0, "%s.nvlink.links", device->prefix))
-        return end(NOT_SUPPORTED);
-    *out = 1;
     return end(OK);
 }

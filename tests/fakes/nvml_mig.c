@@ -57,7 +57,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t de
             return result;                                                    \
         if (device->mig < 0)                                                  \
             return end(NOT_SUPPORTED);                                        \
-        *out = (unsigned)state_integer(0, "%s." name, device->prefix);        \
+        *out = (unsigned)raw_or(state_integer(0, "%s." name, device->prefix), \
+                                #function, device->gpu);                      \
         return end(OK);                                                       \
     }
 MIG_ID(nvmlDeviceGetGpuInstanceId, "gi")
@@ -78,7 +79,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, struct attri
     memset(out, 0, sizeof *out);
     out->multiprocessors = (unsigned)state_integer(0, "%s.multiprocessors", device->prefix);
     out->copy_engines = 1;
-    out->gpu_slices = (unsigned)state_integer(0, "%s.gpu_slices", device->prefix);
+    out->gpu_slices = (unsigned)raw_or(state_integer(0, "%s.gpu_slices", device->prefix),
+                                       "nvmlDeviceGetAttributes_v2", device->gpu);
     out->compute_slices = (unsigned)state_integer(0, "%s.compute_slices", device->prefix);
     out->memory_mib = state_integer(0, "%s.memory.total", device->prefix) >> 20;
     return end(OK);

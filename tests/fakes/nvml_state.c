@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define KEY_SIZE 160
 
@@ -164,6 +166,13 @@ double state_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
+    return state_number((double)now.tv_sec + (double)now.tv_nsec / 1e9, "clock.now");
+}
+
+double state_counter_now(void)
+{
+    struct timespec now;
+    syscall(SYS_clock_gettime, CLOCK_REALTIME, &now);
     return state_number((double)now.tv_sec + (double)now.tv_nsec / 1e9, "clock.now");
 }
 

@@ -21,6 +21,8 @@ unsigned long long state_integer(unsigned long long fallback, const char *format
 
 /* Unix seconds: the key clock.now if there (a stopped clock), else the system's real time. */
 double state_now(void);
+/* The same for what the hardware counts: a wall clock that is set (clock_shift.c) does not move it. */
+double state_counter_now(void);
 double state_origin(void);
 
 /* Mean of the timeline under a key from one Unix time to another; its value where both are equal. */

@@ -241,7 +241,7 @@ def test_the_exporter_accepts_its_arguments(rendered):
         given = {each["name"]: each.get("value", "node-1") for each in container["env"]}
         options = parse_options(container["args"], given)
         assert options.node == "node-1"
-        assert options.listen[1] == container["ports"][0]["containerPort"]
+        assert options.listen == (("", container["ports"][0]["containerPort"]),)
         mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
         assert str(options.pod_logs_root) in mounted
         assert options.pod_resources_socket.rsplit("/", 1)[0] in mounted

@@ -24,23 +24,40 @@ from tests.fakes.nvml import GIB, FakeDriver, FakeGpu
 from tests.system.prometheus_history import labelled, simulate
 from tests.testbed import objects
 from tests.testbed.control_plane import ControlPlane
+from tests.testbed.monitoring import scrape_config
 from tests.testbed.servers import eventually
 
 NODE = "whole-a"
 HOUR = 3600
+DAY = 24 * HOUR
+#: How much of the past there is.
+PAST_SECONDS = 30 * HOUR
+#: Hopper: the driver itself tells SM, tensor and memory activity (GPM), as the past has them.
+PRODUCT = "NVIDIA-H100-80GB-HBM3"
+INSTANCE_TYPE = "p5.48xlarge"
 RESOURCE = "nvidia.com/gpu"
 HOLDER = re.compile(r'pod="(?P<life>[^"]+)",pod_uid="[^"]*"')
 Pods = Mapping[str, Mapping[str, Any]]
 CHART = Path(__file__).resolve().parents[2] / "helm" / "gputailor"
+HOPPER: Mapping[str, Any] = {
+    "name": PRODUCT.replace("-", " "),
+    "architecture": 9,
+    "compute_capability": "9.0",
+    "power_limit_watts": 700.0,
+}
+#: Metrics of GPM: graphics, SM, tensor, memory bandwidth in percent, PCIe both ways in MiB/s.
+GPM = (1, 2, 5, 10, 20, 21)
+#: NVML's bit for "held down by the power limit".
+SW_POWER_CAP = 0x4
 RULES = CHART / "files" / "rules" / "gputailor.yaml"
 SCENARIO = f"""
 version: 1
 cluster: test
 nodes:
   - name: {NODE}
-    instance_type: p4de.24xlarge
+    instance_type: {INSTANCE_TYPE}
     region: us-east-1
-    gpus: [{{model: a100-sxm4-80gb, count: 4}}]
+    gpus: [{{model: h100-sxm5-80gb, count: 4}}]
     profiling: all
 activities:
   rest: {{signals: {{kernel: 0.0, sm: 0.0, graphics: 0.0}}, memory: {{plateau: 2GiB}}, power: 0.0}}
@@ -71,7 +88,7 @@ class Life:
 
 #: By the beginning of the pods' names, which is also what the simulated pods are called.
 LIVES = {
-    "chat": Life(8, 0, (0,), busy=False),
+    "chat": Life(28, 0, (0,), busy=False),
     "bert-worker-0": Life(8, 0, (1, 2), busy=True),
     "nightly-1": Life(7, 5, (3,), busy=True),
     "nightly-2": Life(4, 2, (3,), busy=True),
@@ -146,11 +163,14 @@ def devices(folder: Path, now: float) -> list[str]:
     return [one.uuid for one in load(path, now).devices(NODE)]
 
 
-def past(folder: Path, namespace: str, pods: Pods, now: float) -> Path:
-    """The scrapes of the hours before ``now``, with the names and uids of the real pods."""
-    (page,) = simulate(folder / "scenario.yaml", folder / "pages", now, 9 / 24)
+def past(folder: Path, namespace: str, pods: Pods, now: float, url: str) -> Path:
+    """The scrapes of the hours before ``now``, with the names and uids of the real pods.
+
+    They are of the target at ``url``: when it is gone, so are their last values.
+    """
+    (page,) = simulate(folder / "scenario.yaml", folder / "pages", now, PAST_SECONDS / DAY)
     history = folder / "history.om"
-    target = f'job="gputailor-exporter",instance="{NODE}:9836"'
+    target = f'job="gputailor-exporter",instance="{url.removeprefix("http://")}"'
 
     def real(found: re.Match[str]) -> str:
         meta = pods[found["life"]]["metadata"]
@@ -179,15 +199,43 @@ def alert_rules(path: Path) -> Path:
     return path
 
 
+def scraping(rules: Path, targets: Mapping[str, str]) -> str:
+    """A configuration that scrapes these every five seconds.
+
+    A scrape may take so long, and a busy machine is no blind exporter.
+    """
+    return scrape_config(targets, interval="5s", rules=[rules])
+
+
 def plug_in(driver: FakeDriver, uuids: list[str]) -> None:
     """The devices as they are now: what the lives say goes on."""
     working = {n for life in LIVES.values() if life.busy and not life.ended for n in life.devices}
     for number, uuid in enumerate(uuids):
-        if number in working:
-            gpu = FakeGpu(uuid=uuid, util_gpu=90.0, memory_used=60.0 * GIB, power_watts=330.0)
-        else:
-            gpu = FakeGpu(uuid=uuid, util_gpu=0.0, memory_used=2.0 * GIB, power_watts=60.0)
-        driver.add(gpu)
+        driver.add(_busy(uuid) if number in working else _resting(uuid))
+
+
+def _busy(uuid: str) -> FakeGpu:
+    """At work, held down by its power limit."""
+    return FakeGpu(
+        **HOPPER,
+        uuid=uuid,
+        util_gpu=90.0,
+        gpm=dict(zip(GPM, (90.0, 70.0, 30.0, 40.0, 500.0, 500.0), strict=True)),
+        memory_used=60.0 * GIB,
+        power_watts=600.0,
+        throttle=SW_POWER_CAP,
+    )
+
+
+def _resting(uuid: str) -> FakeGpu:
+    return FakeGpu(
+        **HOPPER,
+        uuid=uuid,
+        util_gpu=0.0,
+        gpm=dict.fromkeys(GPM, 0.0),
+        memory_used=2.0 * GIB,
+        power_watts=70.0,
+    )
 
 
 def hand_out(

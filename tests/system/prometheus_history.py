@@ -5,6 +5,7 @@ scenario by ``dcgm_page``; both get the labels that a scrape adds.
 """
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -243,3 +244,31 @@ def dcgm_history(
             yield from dcgm_page(scenario, node, at, exported=exported, hostname=hostname)
             own = 'pod="nvidia-gpu-metrics-x7",namespace="monitoring",container="metrics"'
             yield f'up{{job="dcgm-exporter",instance="{node}:9401",{own}}} 1 {at}\n'
+
+
+def renamed(lines: Iterable[str], pods: Mapping[str, str], namespace: str) -> Iterator[str]:
+    """Exporter lines with the pods' real names (by simulated name) and their namespace.
+
+    Lines of pods that are not named are left out.
+    """
+    simulated = re.compile(r'namespace="[^"]+",pod="(?P<pod>[^"]+)"')
+    for line in lines:
+        found = simulated.search(line)
+        if found is None or found["pod"] not in pods:
+            if found is None or "up{" in line:
+                yield line
+            continue
+        real = f'namespace="{namespace}",pod="{pods[found["pod"]]}"'
+        yield line[: found.start()] + real + line[found.end() :]
+
+
+def repeated(
+    page: Iterable[str], start: float, end: float, *, every: int = 60, **labels: str
+) -> Iterator[str]:
+    """Lines of one page as if they had been scraped, unchanged, from ``start`` to ``end``."""
+    more = ",".join(f'{name}="{value}"' for name, value in labels.items())
+    for line in page:
+        body, _, value = line.rstrip().rpartition(" ")
+        told = labelled(f"{body} {value}", more) if more else f"{body} {value}"
+        for at in range(int(start), int(end) + 1, every):
+            yield f"{told} {at}\n"

@@ -23,6 +23,12 @@ from gputailor_agent.cli.errors import FAILED
 from gputailor_agent.cli.histories import PrometheusAccess, access_of, reachable
 from gputailor_agent.cli.settings import exporter_url
 from gputailor_agent.cli.terminal import answer, look
+from gputailor_agent.inventory.kube_state_metrics import (
+    accelerator_pattern,
+    inventory_of,
+    lacking,
+)
+from gputailor_agent.model.usage import HOUR_SECONDS
 from gputailor_agent.reports.console import draw
 from gputailor_agent.reports.document import Column, Document, Heading, Table
 from gputailor_agent.sources.resolving import DNS
@@ -118,6 +124,7 @@ def all_checks(
     yield from cluster_checks(access)
     yield store_readable(store)
     yield prometheus_answers(prometheus)
+    yield from states_told(prometheus)
     found = [exporter_reachable(target) for target in targets]
     yield from found or [
         Check(
@@ -268,6 +275,32 @@ def prometheus_answers(access: PrometheusAccess) -> Check:
         )
     told = " and ".join(exporters)
     return Check(name="Prometheus", standing="ok", found=f"{address} answers with {told} metrics")
+
+
+def states_told(access: PrometheusAccess) -> Iterator[Check]:
+    """What kube-state-metrics in the Prometheus tells, and what it leaves out.
+
+    Nothing where no Prometheus is asked or it does not answer, which is told elsewhere.
+    """
+    if not access.asked:
+        return
+    from gputailor_agent.sources.prometheus import (  # noqa: PLC0415 - others need it not
+        PrometheusError,
+    )
+
+    name, now = "kube-state-metrics", time.time()
+    try:
+        with access.states(attempts=1) as reader:
+            state = reader.read(accelerator_pattern(), now - HOUR_SECONDS, now)
+    except PrometheusError:
+        return
+    inventory = inventory_of(state, "")
+    if state.found:
+        there = sum(one.uid not in state.gone for one in inventory.pods)
+        told = f"{there} pods with GPUs and {len(inventory.nodes)} nodes are told"
+        yield Check(name=name, standing="ok" if inventory.complete else "problem", found=told)
+    for one in lacking(state):
+        yield Check(name=name, standing="note", found=one.found, advice=one.advice)
 
 
 def exporter_reachable(target: str) -> Check:

@@ -14,7 +14,8 @@ from gputailor_agent.cli.windows import DEFAULT_DAYS, window_of
 if TYPE_CHECKING:
     from gputailor_agent.model.profile import Window
     from gputailor_agent.rollup.history import History
-    from gputailor_agent.sources.prometheus import PrometheusSource
+    from gputailor_agent.sources.prometheus import Access, PrometheusSource
+    from gputailor_agent.sources.prometheus.kube_state import KubeStateReader
     from gputailor_agent.store import Store
 
 _DAY_SECONDS: Final = 86_400.0
@@ -37,18 +38,28 @@ class PrometheusAccess:
 
     def source(self, cluster: str, *, attempts: int = 5) -> "PrometheusSource":
         """The server as a source, to be closed; raises ``PrometheusError`` for a wrong address."""
-        from gputailor_agent.sources.prometheus import Access, PrometheusSource  # noqa: PLC0415
+        from gputailor_agent.sources.prometheus import PrometheusSource  # noqa: PLC0415
 
         return PrometheusSource(
-            self.url,
-            cluster,
-            access=Access(
-                bearer_token_file=self.bearer_token_file,
-                headers=dict(self.headers),
-                ca_file=self.ca_file,
-                attempts=attempts,
-            ),
-            labels=self.labels,
+            self.url, cluster, access=self._credentials(attempts), labels=self.labels
+        )
+
+    def states(self, *, attempts: int = 5) -> "KubeStateReader":
+        """The server's series of kube-state-metrics, to be closed; raises like ``source``."""
+        from gputailor_agent.sources.prometheus.kube_state import (  # noqa: PLC0415
+            KubeStateReader,
+        )
+
+        return KubeStateReader(self.url, access=self._credentials(attempts), labels=self.labels)
+
+    def _credentials(self, attempts: int) -> "Access":
+        from gputailor_agent.sources.prometheus import Access  # noqa: PLC0415
+
+        return Access(
+            bearer_token_file=self.bearer_token_file,
+            headers=dict(self.headers),
+            ca_file=self.ca_file,
+            attempts=attempts,
         )
 
 

@@ -15,6 +15,7 @@ from gputailor_agent.cli import joining, options
 from gputailor_agent.cli.clusters import ClusterAccess
 from gputailor_agent.cli.errors import CommandError, UsageError
 from gputailor_agent.cli.histories import PrometheusAccess, asked_window, read_history
+from gputailor_agent.cli.recorded import read_recorded
 from gputailor_agent.cli.terminal import working
 from gputailor_agent.cli.windows import window_of
 from gputailor_agent.inventory.files import read_inventory
@@ -77,7 +78,7 @@ def assess_inputs(inputs: Inputs) -> Assessment:
         return _assess_store(inputs, inputs.store)
     if not inputs.archive:
         raise UsageError(
-            "nothing to judge: give --prometheus-url URL (and --context NAME), --archive PATH (and "
+            "nothing to judge: give --prometheus-url URL, --archive PATH (and "
             "--inventory PATH), or --store URL; gputailor demo shows the product without either"
         )
     return _assess_files(inputs)
@@ -106,10 +107,14 @@ def _assess_prometheus(inputs: Inputs) -> Assessment:
     now = time.time()
     paths = options.existing("--inventory", inputs.inventory)
     window = asked_window(inputs.since, inputs.until, now)
-    with working("Reading the inventory"):
-        inventory = _inventory(inputs, paths, window.end)
+    asked = bool(paths) or inputs.live.asked
+    with working("Reading the inventory"):  # first: a wrong file is told at once
+        inventory = _inventory(inputs, paths, window.end) if asked else None
     with working("Reading the Prometheus") as tick, _cache(inputs.store) as store:
         found = read_history(inputs.prometheus, inputs.cluster, window, store=store, progress=tick)
+    if inventory is None:
+        with working("Reading what kube-state-metrics told"):
+            inventory = read_recorded(inputs.prometheus, inputs.cluster, window)
     hours = {row.key.hour for row in found.rows}
     gathered = Gathered(
         rows=tuple(found.rows),

@@ -5,10 +5,9 @@ from typing import Annotated
 import typer
 
 from gputailor_agent.cli import options
-from gputailor_agent.cli.clusters import ClusterAccess
 from gputailor_agent.cli.errors import THRESHOLD_EXCEEDED
-from gputailor_agent.cli.histories import access_of
 from gputailor_agent.cli.inputs import Inputs, assess_inputs
+from gputailor_agent.cli.judged import judging
 from gputailor_agent.cli.terminal import answer, look, tell
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.reports import units
@@ -20,6 +19,8 @@ _EPILOG = """Examples:
   gputailor report --archive metrics/ --inventory cluster.json --since 14d
 
   gputailor report --archive metrics/ --context lab          # asks the cluster itself
+
+  gputailor report --prometheus-url http://localhost:9090    # with kube-state-metrics in it
 
   gputailor report --prometheus-url http://localhost:9090 --context lab --since 14d
 
@@ -33,29 +34,12 @@ _EPILOG = """Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog=_EPILOG)(report)
+    app.command(epilog=_EPILOG)(judging(report))
 
 
 def report(
     *,
-    archive: options.Archive = None,
-    prometheus_url: options.PrometheusUrl = None,
-    prometheus_bearer_token_file: options.PrometheusTokenFile = None,
-    prometheus_header: options.PrometheusHeaders = None,
-    prometheus_label: options.PrometheusLabels = None,
-    prometheus_ca_file: options.PrometheusCa = None,
-    inventory: options.InventoryFiles = None,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespaces = None,
-    kubernetes: options.Kubernetes = False,
-    prices: options.Prices = None,
-    thresholds: options.Thresholds = None,
-    since: options.Since = None,
-    until: options.Until = None,
-    cluster: options.Cluster = options.DEFAULT_CLUSTER,
-    store: options.Store = None,
-    belongs: options.For = None,
+    inputs: Inputs,
     output: options.Output = "table",
     fail_on_saving: Annotated[
         float | None,
@@ -71,37 +55,12 @@ def report(
     """Report on a cluster: totals, what to change first and what it saves, every workload.
 
     Usage comes from a Prometheus (--prometheus-url), from files (--archive) or from an agent's
-    --store; what was asked for from the cluster itself (--context, --kubernetes) or from files
-    (--inventory). What was not measured is shown as unknown, with the reason.
+    --store; what was asked for from the cluster itself (--context, --kubernetes), from files
+    (--inventory), or else from kube-state-metrics in the Prometheus. What was not measured is shown
+    as unknown, with the reason.
     """
     shape = options.output_format(output)
-    rules = options.read_thresholds(thresholds)
-    assessed = assess_inputs(
-        Inputs(
-            archive=tuple(archive or ()),
-            prometheus=access_of(
-                prometheus_url,
-                bearer_token_file=prometheus_bearer_token_file,
-                headers=prometheus_header or (),
-                labels=prometheus_label or (),
-                ca_file=prometheus_ca_file,
-            ),
-            inventory=tuple(inventory or ()),
-            live=ClusterAccess(
-                kubeconfig=kubeconfig,
-                context=context,
-                namespaces=tuple(namespace or ()),
-                kubernetes=kubernetes,
-            ),
-            prices=prices,
-            rules=rules,
-            since=since,
-            until=until,
-            cluster=cluster,
-            store=store,
-            joins=tuple(belongs or ()),
-        )
-    )
+    assessed = assess_inputs(inputs)
     answer(shape.plan(assessed.plan, look()))
     if fail_on_saving is not None and exceeds(assessed.plan, fail_on_saving):
         tell(

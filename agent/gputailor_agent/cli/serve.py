@@ -16,6 +16,7 @@ from gputailor_agent.cli import options
 from gputailor_agent.cli.errors import UsageError
 from gputailor_agent.cli.histories import pairs
 from gputailor_agent.cli.hosting import leaving, serving, stopping
+from gputailor_agent.cli.recorded import RecordedInventory
 from gputailor_agent.cli.settings import AgentSettings, load_settings, threshold
 from gputailor_agent.cli.terminal import tell
 from gputailor_agent.inventory.files import read_inventory
@@ -39,6 +40,8 @@ _EPILOG: Final = """Examples:
 
   gputailor serve --target http://node-1:9836 --context lab    # asks the cluster itself
 
+  gputailor serve --prometheus-url http://prometheus:9090      # with kube-state-metrics in it
+
   gputailor serve --prometheus-url http://prometheus:9090 --kubernetes
 
   gputailor serve --config /etc/gputailor/agent.yaml
@@ -49,6 +52,7 @@ Flags win over GPUTAILOR_* environment variables, those over the file. The page 
 under /api/v1, /healthz and /readyz tell how it is. SIGTERM ends it cleanly.
 """
 _MIND_CLOCK_SECONDS: Final = 20.0
+_DAY_SECONDS: Final = 86_400.0
 
 
 def register(app: typer.Typer) -> None:
@@ -151,7 +155,8 @@ def serve(
         Store.open(settings.store) as opened,
         ExitStack() as parts,
     ):
-        service = build_service(settings, opened, _usage(settings, parts), _reader(settings, parts))
+        reader = inventory_reader(settings, parts)
+        service = build_service(settings, opened, _usage(settings, parts), reader)
         with serving(service, settings.listen) as url, leaving(asked):
             tell(f"gputailor: {url} (cluster {settings.cluster}, {_reads(settings)})")
             service.start()
@@ -222,9 +227,17 @@ def _usage(settings: AgentSettings, parts: ExitStack) -> ScrapeSource | HistoryF
     )
 
 
-def _reader(settings: AgentSettings, following: ExitStack) -> InventoryReader:
-    """What tells what was asked for: files, or a live cluster that is followed until the end."""
+def inventory_reader(settings: AgentSettings, following: ExitStack) -> InventoryReader:
+    """What tells what was asked for.
+
+    Files, a live cluster that is followed until the end, or where neither is named what the
+    Prometheus remembers from kube-state-metrics.
+    """
     access = settings.cluster_access
+    if not access.asked and not settings.inventory and settings.prometheus.asked:
+        tell("gputailor: what was asked for is read from kube-state-metrics in the Prometheus")
+        window_seconds = settings.window_days * _DAY_SECONDS
+        return RecordedInventory(settings.prometheus, settings.cluster, window_seconds)
     if not access.asked:
         return _files(settings)
     live = following.enter_context(access.follow(settings.cluster))

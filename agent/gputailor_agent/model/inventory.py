@@ -108,7 +108,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything asked for, at one time. ``problems`` say what could not be read."""
+    """Everything asked for, at one time. ``problems`` say what could not be read.
+
+    ``complete``: every pod and node was listed, so that what is not here is gone; None: if and
+    only if there are no problems.
+    """
 
     cluster: str
     at: float
@@ -116,6 +120,7 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] = ()
     owners: tuple[Owner, ...] = ()
     problems: tuple[str, ...] = ()
+    complete: bool | None = None
 
 
 class TaskClass(StrEnum):

@@ -86,7 +86,7 @@ class UnknownWorkloadError(LookupError):
 
 
 def find_verdict(plan: Plan, name: str) -> Verdict:
-    """The verdict of a workload by id, or by a beginning or part that only one id has.
+    """The verdict of a workload by id, by NAMESPACE/NAME, or by a part that only one id has.
 
     Raises:
         UnknownWorkloadError: no or several ids fit; it carries suggestions.
@@ -97,7 +97,7 @@ def find_verdict(plan: Plan, name: str) -> Verdict:
     wanted = name.casefold()
     for fits in (
         [key for key in by_id if key.casefold().startswith(wanted)],
-        [key for key, verdict in by_id.items() if wanted == verdict.workload.name.casefold()],
+        [key for key, one in by_id.items() if wanted in _names(one.workload)],
         [key for key in by_id if wanted in key.casefold()],
     ):
         if len(fits) == 1:
@@ -105,6 +105,13 @@ def find_verdict(plan: Plan, name: str) -> Verdict:
         if fits:
             raise UnknownWorkloadError(name, sorted(fits)[:10], several=True)
     raise UnknownWorkloadError(name, _similar(wanted, list(by_id)))
+
+
+def _names(workload: Workload) -> tuple[str, ...]:
+    """What people call a workload: its name, and with its namespace or container."""
+    name, container = workload.name, workload.container
+    said = (name, f"{workload.namespace}/{name}", f"{workload.namespace}/{name}/{container}")
+    return tuple(one.casefold() for one in said)
 
 
 def _similar(wanted: str, ids: list[str]) -> list[str]:

@@ -63,11 +63,10 @@ class Transaction:
             newest="last_seen",
         )
 
-    def put_inventory(self, inventory: Inventory, *, complete: bool | None = None) -> None:
+    def put_inventory(self, inventory: Inventory) -> None:
         """Write every object as seen at ``inventory.at``; what is not in it stays as it was.
 
-        ``complete``: everything was read, so that objects not in it are gone. By default an
-        inventory without problems is complete.
+        After a complete inventory objects that were not in it are gone.
         """
         at, cluster = inventory.at, inventory.cluster
         self._upsert(tables.pods, [_pod(pod, cluster, at) for pod in inventory.pods], "seen_at")
@@ -95,6 +94,7 @@ class Transaction:
             ],
             newest="seen_at",
         )
+        complete = inventory.complete
         whole = not inventory.problems if complete is None else complete
         known = {"cluster": cluster, "read_at": at}
         self._upsert(tables.inventories, [known | {"complete_at": at} if whole else known])

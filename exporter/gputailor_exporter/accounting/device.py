@@ -34,6 +34,7 @@ class DeviceAccount:
         "failure",
         "identity",
         "invalid",
+        "invalid_values",
         "known",
         "labels",
         "last_at",
@@ -79,9 +80,10 @@ class DeviceAccount:
         self.unattributed_memory: float | None = None
         self.energy = EnergyCounter()
         self.links: dict[tuple[str, str], RawCounter] = {}
-        self.link_busy: float | None = None  # PCIe bytes of this cycle against the link, 0..1
+        self.link_busy: float | None = None  # this cycle's bytes over the busier link, 0..1
         self.link_known = False  # the link's capacity and bytes were both read at least once
         self.throttled: dict[str, float] = {}
+        self.invalid_values: dict[str, int] = {}  # cycles, by what was dropped
         self.shared = False
         self.process_known = False  # per-process utilisation was trusted at least once
 
@@ -125,6 +127,7 @@ class DeviceAccount:
         if not self.identity.mig_enabled:
             # The parent of MIG instances keeps power, energy and temperature; slices the rest.
             self._take_signals(reading.signals, at)
+        self._count_invalid(reading)
         self.energy.advance(reading.energy_joules, reading.power_watts, self.span)
         self._take_links(reading)
         if reading.throttle_reasons is not None:
@@ -133,6 +136,14 @@ class DeviceAccount:
             for reason in reading.throttle_reasons:
                 self.throttled[reason] = self.throttled.get(reason, 0.0) + self.span
         return True
+
+    def _count_invalid(self, reading: DeviceReading) -> None:
+        dropped = {str(SIGNALS[place]) for place in self.invalid}
+        for name, reason in reading.unavailable.items():
+            if reason is Reason.INVALID_VALUE:
+                dropped.add(str(name))
+        for name in dropped:
+            self.invalid_values[name] = self.invalid_values.get(name, 0) + 1
 
     def _take_signals(self, signals: Mapping[Signal, SignalReading], at: float) -> None:
         until, values, seconds = self._until, self.values, self.seconds
@@ -160,23 +171,38 @@ class DeviceAccount:
             self.observed[place] += took
 
     def _take_links(self, reading: DeviceReading) -> None:
-        self.link_busy = None
-        if reading.pcie_bytes:
-            link = reading.pcie_link
-            capacity = None if link is None else link.bytes_per_second
-            most = None if capacity is None else capacity * self.elapsed
-            if self.span == 0.0:
-                most = 0.0  # a wrapping counter may have gone round unseen
-            busiest = 0.0
-            for direction, raw in reading.pcie_bytes.items():
-                counter = self._link(PCIE, direction)
-                counter.advance(raw, reading.pcie_counter_modulus, most)
-                busiest = max(busiest, counter.rise)
-            if most:
-                self.link_busy = busiest / most
-                self.link_known = True
+        busy = [self._take_pcie(reading), self._take_nvlink(reading)]
+        known = [part for part in busy if part is not None]
+        self.link_busy = max(known, default=None)
+        self.link_known = self.link_known or bool(known)
+
+    def _take_pcie(self, reading: DeviceReading) -> float | None:
+        """Count the bytes; returns their part of what the link could carry, None where unknown."""
+        if not reading.pcie_bytes:
+            return None
+        link = reading.pcie_link
+        capacity = None if link is None else link.bytes_per_second
+        most = None if capacity is None else capacity * self.elapsed
+        if self.span == 0.0:
+            most = 0.0  # a wrapping counter may have gone round unseen
+        busiest = 0.0
+        for direction, raw in reading.pcie_bytes.items():
+            counter = self._link(PCIE, direction)
+            counter.advance(raw, reading.pcie_counter_modulus, most)
+            busiest = max(busiest, counter.rise)
+        return busiest / most if most else None
+
+    def _take_nvlink(self, reading: DeviceReading) -> float | None:
+        """As ``_take_pcie``, for all NVLinks that are up; their counters do not wrap."""
+        busiest = 0.0
         for direction, raw in reading.nvlink_bytes.items():
-            self._link(NVLINK, direction).advance(raw, None, None)
+            counter = self._link(NVLINK, direction)
+            counter.advance(raw, None, None)
+            busiest = max(busiest, counter.rise)
+        capacity = reading.state.nvlink_bytes_per_second
+        if not reading.nvlink_bytes or not capacity or self.span == 0.0:
+            return None
+        return busiest / (capacity * self.span)
 
     def _link(self, link: str, direction: str) -> RawCounter:
         key = (link, direction)

@@ -13,7 +13,7 @@ from gputailor_exporter.accounting.device import PCIE, DeviceAccount
 from gputailor_exporter.accounting.holder import HolderAccount
 from gputailor_exporter.accounting.signals import CONTAINER_PLACES, COUNT, PROCESS_PLACES, SIGNALS
 from gputailor_exporter.accounting.snapshot import FamilySamples, SampleTable
-from gputailor_exporter.devices.base import DeviceReading, Reason
+from gputailor_exporter.devices.base import DeviceReading, DeviceState, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,8 @@ def _device(table: SampleTable, device: DeviceAccount) -> None:
         table.put(family, (*labels, direction), counter.total)
     for reason, seconds in device.throttled.items():
         table.put(m.DEVICE_THROTTLED_SECONDS, (*labels, reason), seconds)
+    for name, cycles in device.invalid_values.items():
+        table.put(m.DEVICE_INVALID_VALUES, (*labels, name), cycles)
 
 
 def _energy(table: SampleTable, device: DeviceAccount, energy: EnergyCounter) -> None:
@@ -106,6 +108,7 @@ def _device_gauges(table: SampleTable, device: DeviceAccount, reading: DeviceRea
     ):
         for name, value in values.items():
             table.put(family, (*labels, name), value)
+    _state(table, labels, reading.state)
     link = reading.pcie_link
     if link is not None:
         for family, number in (
@@ -116,6 +119,39 @@ def _device_gauges(table: SampleTable, device: DeviceAccount, reading: DeviceRea
         ):
             if number is not None:
                 table.put(family, labels, number)
+
+
+def _state(table: SampleTable, labels: tuple[str, ...], state: DeviceState) -> None:
+    """What changes seldom; one label where a family tells several values apart."""
+    for family, number in (
+        (m.DEVICE_POWER_LIMIT_DEFAULT, state.power_limit_default_watts),
+        (m.DEVICE_POWER_LIMIT_MAX, state.power_limit_max_watts),
+        (m.DEVICE_FAN_SPEED, state.fan_speed_ratio),
+        (m.DEVICE_NVLINK_CAPACITY, state.nvlink_bytes_per_second),
+        (m.DEVICE_REMAPPED_ROWS_PENDING, state.remapped_rows_pending),
+        (m.DEVICE_REMAPPED_ROWS_FAILED, state.remapped_rows_failed),
+        (m.DEVICE_RETIRED_PAGES_PENDING, state.retired_pages_pending),
+    ):
+        if number is not None:
+            table.put(family, labels, float(number))
+    for family, values in (
+        (m.DEVICE_TEMPERATURE_LIMIT, state.temperature_limits_celsius),
+        (m.DEVICE_NVLINK_UP, state.nvlinks_up),
+        (m.DEVICE_NVLINK_ERRORS, state.nvlink_errors),
+        (m.DEVICE_RETIRED_PAGES, state.retired_pages),
+        (m.DEVICE_MODE_ENABLED, state.modes),
+        (m.DEVICE_MODE_ENABLED_PENDING, state.modes_pending),
+    ):
+        for name, value in values.items():
+            table.put(family, (*labels, name), float(value))
+    if state.compute_mode:
+        table.put(m.DEVICE_COMPUTE_MODE, (*labels, state.compute_mode), 1.0)
+    if state.fabric is not None:
+        fabric = state.fabric
+        row = (*labels, fabric.state, fabric.status, fabric.health)
+        table.put(m.DEVICE_FABRIC, row, 1.0)
+    if state.serial:
+        table.put(m.DEVICE_SERIAL, (*labels, state.serial), 1.0)
 
 
 def _unattributed(table: SampleTable, device: DeviceAccount) -> None:

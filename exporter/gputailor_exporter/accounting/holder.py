@@ -146,6 +146,10 @@ class HolderAccount:
         """Whether the allocation itself says that the device is shared."""
         return self.allocation.sharing not in {Sharing.EXCLUSIVE, Sharing.MIG}
 
+    def held_until(self, at: float) -> float:
+        """Return seconds held up to ``at``; 0 for a cycle that began before the allocation did."""
+        return max(0.0, at - self.since)
+
     def inherit(self, device: DeviceAccount) -> None:
         """Start at 0 every counter that is known to be readable on ``device``."""
         if device.shared:
@@ -202,7 +206,7 @@ class HolderAccount:
         wall: float,
     ) -> None:
         """Add one cycle's values of ``places``; ``seconds`` is ``UNREAD`` where there is none."""
-        limit = at - self.since
+        limit = self.held_until(at)
         active, observed, known = self.active, self.observed, self.known
         for place in places:
             took = min(seconds[place], limit)
@@ -214,12 +218,11 @@ class HolderAccount:
         for place in (KERNEL, GRAPHICS, SM):  # where a MIG slice has no kernel value
             if seconds[place] >= 0.0:
                 self._watch_minute(at, values[place], min(seconds[place], limit))
-                if values[place] > 0.0:
+                if values[place] > 0.0 and at >= self.since:
                     self.last_active = wall
                 break
-        if (seconds[ENCODER] >= 0.0 and values[ENCODER] > 0.0) or (
-            seconds[DECODER] >= 0.0 and values[DECODER] > 0.0
-        ):
+        coded = any(seconds[one] >= 0.0 and values[one] > 0.0 for one in (ENCODER, DECODER))
+        if coded and at >= self.since:
             self.last_active = wall
 
     def _fill_histograms(self, values: list[float], seconds: list[float], limit: float) -> None:
@@ -240,7 +243,7 @@ class HolderAccount:
         assert at is not None
         values, seconds = device.values, device.seconds
         self.credit(device.read_now, values, seconds, at, wall)
-        limit = at - self.since
+        limit = self.held_until(at)
         if all(0.0 <= seconds[place] <= self._gap for place in _AMP_PLACES):
             both = min(limit, *(seconds[place] for place in _AMP_PLACES))
             held = (
@@ -267,7 +270,7 @@ class HolderAccount:
         at, elapsed = device.last_at, device.elapsed
         if at is None or elapsed <= 0.0:
             return 0.0
-        return min(1.0, max(0.0, (at - self.since) / elapsed))
+        return min(1.0, self.held_until(at) / elapsed)
 
     def take_memory(self, used_bytes: float | None) -> None:
         """Take the memory in use now; None while it is unknown (the peak stays)."""

@@ -11,7 +11,7 @@ from gputailor_exporter.accounting.device import DeviceAccount
 from gputailor_exporter.accounting.export import NodeView, export
 from gputailor_exporter.accounting.holder import HolderAccount
 from gputailor_exporter.accounting.settings import AccountingSettings
-from gputailor_exporter.accounting.sharing import SharedDivision
+from gputailor_exporter.accounting.sharing import Division
 from gputailor_exporter.accounting.snapshot import Snapshot
 from gputailor_exporter.allocations import Allocation, ContainerRef
 from gputailor_exporter.devices.base import DeviceIdentity, DeviceReading, Reason, XidEvent
@@ -29,7 +29,7 @@ class NodeAccounts:
         self._devices: dict[str, DeviceAccount] = {}
         self._holders: dict[_Key, HolderAccount] = {}
         self._on_device: dict[str, list[HolderAccount]] = {}  # live ones
-        self._division = SharedDivision()
+        self._division = Division()
         self._xids: dict[tuple[str, int], tuple[int, float]] = {}  # count, last Unix time
         self._present: tuple[DeviceIdentity, ...] = ()
         self._expected: int | None = None
@@ -80,7 +80,7 @@ class NodeAccounts:
         and keep their counters, unchanged, for the linger time. The same container given the same
         device twice (two replicas) holds the sum of the shares. One that comes back within its
         linger time goes on where it stopped, unless its pod's UID is unknown: then it may as well
-        be a new pod of the same name, and begins at 0.
+        be a new pod of the same name, and begins at 0 (a ``lasting`` one goes on).
         """
         wanted = _merged(allocations)
         for key, holder in list(self._holders.items()):
@@ -88,13 +88,14 @@ class NodeAccounts:
                 if key in wanted:
                     holder.tick(at)
                 else:
-                    holder.end(at)
+                    self._end(holder, at)
             elif at - (holder.ended_at or 0.0) > self.settings.linger_seconds:
                 del self._holders[key]
         fresh: list[HolderAccount] = []
         for key, allocation in wanted.items():
             known = self._holders.get(key)
-            if known is None or not (known.live or allocation.holder.pod_uid):
+            same = allocation.lasting or bool(allocation.holder.pod_uid)
+            if known is None or not (known.live or same):
                 fresh.append(self._open(allocation, at))
                 self._holders[key] = fresh[-1]
                 continue
@@ -106,6 +107,13 @@ class NodeAccounts:
             device = self._devices.get(holder.allocation.gpu_uuid)
             if device is not None:
                 holder.inherit(device)
+
+    def _end(self, holder: HolderAccount, at: float) -> None:
+        """Close an account; until the next cycle its memory is on the device and nobody's."""
+        device = self._devices.get(holder.allocation.gpu_uuid)
+        if device is not None and device.unattributed_memory is not None:
+            device.unattributed_memory += holder.memory_used or 0.0
+        holder.end(at)
 
     def _open(self, allocation: Allocation, at: float) -> HolderAccount:
         ref = allocation.holder
@@ -150,15 +158,10 @@ class NodeAccounts:
         device = self._device(identity)
         if not device.advance(reading):
             return
-        holders = self._on_device.get(identity.uuid)
-        if not holders:
-            return
+        holders = self._on_device.get(identity.uuid, ())
         for holder in holders:
             holder.tick(reading.at)
-        if device.shared:
-            self._division.divide(device, holders, owner_of, wall)
-        else:
-            holders[0].take_device(device, wall)
+        self._division.divide(device, holders, owner_of, wall)
 
     def fail(self, gpu_uuid: str, reason: Reason, at: float) -> None:
         """Mark a device as lost or hung: nothing of it is observed until its next good cycle."""

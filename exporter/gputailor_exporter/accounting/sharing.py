@@ -1,11 +1,20 @@
-"""Divides a shared device among its containers by process, and keeps the remainder apart.
+"""Divides a device among its containers, and keeps what belongs to none of them apart.
 
-Never a copy of the device: what cannot be led to a container is "unattributed", and for every
-signal the containers' active seconds and the unattributed ones add up to the device's; memory is
-divided likewise. A container without a process of its own is only said to have been idle where that
-is sure: once processes have been led to containers on this node at all, or while the device holds
-no context. Before that, a process without an owner may be anyone's, and a driver that lists no
-process may see none (from inside a container without hostPID).
+For every signal the containers' active seconds and the unattributed ones add up to the device's,
+always: whether nobody holds it, one container does, or several share it; energy and memory alike.
+One container that has a device for itself has the device's values. A shared one is divided by
+process, never copied: what cannot be led to a container is "unattributed".
+
+A container without a process of its own is only said to have been idle where that is sure: once
+processes have been led to containers on this node at all, or while the device holds no context.
+Before that, a process without an owner may be anyone's, and a driver that lists no process may see
+none (from inside a container without hostPID). Nor is it sure while a process that may be its own
+(``UNTOLD``, or of a pod with several containers on the device) was at work.
+
+MPS: the server owns the context and its clients' kernels run as the server's; the driver lists it
+in place of its clients, or, from Volta on, beside them with their memory (NVIDIA's MPS
+documentation, "nvidia-cuda-mps-server"). So its work is a client's where only one container can be
+the client; else nobody can tell whose it was, and a client without work of its own is unknown.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +23,22 @@ from typing import Final
 
 from gputailor_exporter.accounting.device import UNREAD, DeviceAccount
 from gputailor_exporter.accounting.holder import HolderAccount
-from gputailor_exporter.accounting.signals import COUNT, DECODER, ENCODER, KERNEL, PROCESS_PLACES
-from gputailor_exporter.allocations import ContainerRef
+from gputailor_exporter.accounting.signals import (
+    CONTAINER_PLACES,
+    COUNT,
+    DECODER,
+    ENCODER,
+    KERNEL,
+    PROCESS_PLACES,
+)
+from gputailor_exporter.allocations import UNTOLD, ContainerRef
 from gputailor_exporter.devices.base import ProcessReading
 from gputailor_exporter.metrics import Sharing
 
 Owner = Callable[[int], ContainerRef | None]
 
 _UNKNOWN: Final = -1.0
+_CARRIED: Final = frozenset(CONTAINER_PLACES)
 
 #: A device with less in use holds no process's context, which takes 100 MiB and more; a default.
 NO_CONTEXT_BYTES: Final = 64 * 2**20
@@ -49,9 +66,82 @@ class ProcessSums:
         known = used is not None and self.memory_bytes != _UNKNOWN
         self.memory_bytes = self.memory_bytes + (used or 0) if known else _UNKNOWN
 
+    def take_work(self, other: "ProcessSums") -> None:
+        """Take over another group's work; its memory stays where it is."""
+        for place in PROCESS_PLACES:
+            mine, theirs = self.shares[place], other.shares[place]
+            self.shares[place] = _UNKNOWN if _UNKNOWN in {mine, theirs} else mine + theirs
+            other.shares[place] = 0.0
 
-class SharedDivision:
-    """Divides cycles of shared devices; remembers whether owners were ever found on this node."""
+    @property
+    def worked(self) -> bool:
+        """Whether a kernel of the group ran, or may have."""
+        return self.shares[KERNEL] != 0.0
+
+
+class Sorted:
+    """The processes of one cycle, sorted by whose they are."""
+
+    __slots__ = ("_places", "_refs", "doubtful", "owners_found", "rest", "server", "sums", "untold")
+
+    def __init__(self, holders: Sequence[HolderAccount]) -> None:
+        self._refs = [holder.allocation.holder for holder in holders]
+        self._places: dict[tuple[str, str], list[int]] = {}
+        for place, ref in enumerate(self._refs):
+            self._places.setdefault((ref.namespace, ref.pod), []).append(place)
+        self.sums = [ProcessSums() for _ in holders]
+        self.rest = ProcessSums()  # of nobody here: other pods, the host
+        self.server = ProcessSums()  # of an MPS server outside the holders
+        self.untold = ProcessSums()  # what may be anyone's
+        self.doubtful = [ProcessSums() for _ in holders]  # what may be this holder's or another's
+        self.owners_found = False
+
+    def add(self, process: ProcessReading, owner: ContainerRef | None) -> None:
+        """Put one process where it belongs."""
+        if owner is None:
+            self.rest.add(process)
+            return
+        places = self._holders_of(owner)
+        if len(places) == 1:
+            self.sums[places[0]].add(process)
+        elif owner.mps_server:
+            self.server.add(process)
+        elif owner == UNTOLD:
+            self.untold.add(process)
+        else:
+            self.rest.add(process)
+            for place in places:
+                self.doubtful[place].add(process)
+        self.owners_found = self.owners_found or owner != UNTOLD
+
+    def _holders_of(self, owner: ContainerRef) -> list[int]:
+        """Places of the holders that ``owner`` may be; unknown parts of it match any."""
+        found = self._places.get((owner.namespace, owner.pod), [])
+        return [place for place in found if _same(self._refs[place], owner)]
+
+    def settle_server(self) -> bool:
+        """Give the MPS server's work to its only client; False where it may be several's."""
+        if not self.server.count or not self.server.worked:
+            return True
+        clients = [place for place, own in enumerate(self.sums) if own.count]
+        if len(self.sums) == 1:
+            clients = [0]
+        if len(clients) != 1:
+            return False
+        self.sums[clients[0]].take_work(self.server)
+        return True
+
+    def groups(self) -> list[ProcessSums]:
+        """All processes, each in one group."""
+        return [*self.sums, self.server, self.untold, self.rest]
+
+    def may_be_more(self, place: int) -> bool:
+        """Whether a process of unknown owner may be this holder's."""
+        return self.untold.count > 0 or self.doubtful[place].count > 0
+
+
+class Division:
+    """Divides cycles of devices; remembers whether owners were ever found on this node."""
 
     __slots__ = ("_owners_found", "_seconds", "_values")
 
@@ -67,48 +157,63 @@ class SharedDivision:
         owner_of: Owner | None,
         wall: float,
     ) -> None:
-        """Credit each holder with its processes' part, and the device's account with the rest.
+        """Credit each holder with its part of the cycle, and the device's account with the rest."""
+        if not holders:
+            keep_rest(device, [0.0] * COUNT, 0.0, 0.0)
+        elif device.shared:
+            self._share(device, holders, owner_of, wall)
+        else:
+            _give_all(device, holders[0], wall)
+
+    def _share(
+        self,
+        device: DeviceAccount,
+        holders: Sequence[HolderAccount],
+        owner_of: Owner | None,
+        wall: float,
+    ) -> None:
+        """Divide by process.
 
         A process share is scaled down where the shares exceed the device's value. Energy goes by
         share of the device's kernel activity; of an idle cycle nothing is attributed.
         """
         reading = device.reading
-        if reading is None:
-            return
+        assert reading is not None
         processes = reading.processes if owner_of is not None else None
-        sums = [ProcessSums() for _ in holders]
-        rest = ProcessSums()
+        found = Sorted(holders)
         for process in processes or ():
-            owner = owner_of(process.pid) if owner_of is not None else None
-            self._owners_found = self._owners_found or owner is not None
-            place = _holder_of(owner, holders)
-            (rest if place is None else sums[place]).add(process)
-        if processes is None:
-            sure = [False] * len(holders)
-        else:
-            sure = [self._sure(device, own, rest) for own in sums]
-        trusted = processes is not None and reading.process_utilization_known
+            found.add(process, owner_of(process.pid) if owner_of is not None else None)
+        self._owners_found = self._owners_found or found.owners_found
+        sure = [processes is not None and self._sure(device, found, p) for p in range(len(holders))]
+        server_told = found.settle_server()
         given, energy = [0.0] * COUNT, 0.0
-        if trusted:
+        if processes is not None and reading.process_utilization_known:
             device.process_known = True
-            factors = _factors(device, [*sums, rest])
-            for holder, own, known in zip(holders, sums, sure, strict=True):
-                if known and not _may_run_as_another(holder, own, rest):
+            factors = _factors(device, found.groups())
+            for place, holder in enumerate(holders):
+                own = found.sums[place]
+                hidden = _may_be_hidden(holder, found, place, server_told=server_told)
+                if sure[place] and not hidden:
                     energy += self._credit(device, holder, own, factors, given=given, wall=wall)
         memory = 0.0
-        factor = _memory_factor(device, [*sums, rest])
-        for holder, own, known in zip(holders, sums, sure, strict=True):
+        factor = _memory_factor(device, found.groups())
+        for holder, own, known in zip(holders, found.sums, sure, strict=True):
             used = own.memory_bytes * factor if known and own.memory_bytes != _UNKNOWN else None
             holder.take_memory(used)
             memory += used or 0.0
-        _keep_rest(device, given, energy, None if processes is None else memory)
+        keep_rest(device, given, energy, None if processes is None else memory)
 
-    def _sure(self, device: DeviceAccount, own: ProcessSums, rest: ProcessSums) -> bool:
+    def _sure(self, device: DeviceAccount, found: Sorted, place: int) -> bool:
         """Whether the processes found for a holder are all that it has."""
-        if own.count > 0 or self._owners_found:
+        if found.sums[place].count > 0:
+            return True
+        if found.may_be_more(place):
+            return False
+        if self._owners_found:
             return True
         memory = device.reading.memory if device.reading else None
-        return rest.count == 0 and memory is not None and memory.used_bytes < NO_CONTEXT_BYTES
+        nobody = found.rest.count == 0 and found.server.count == 0
+        return nobody and memory is not None and memory.used_bytes < NO_CONTEXT_BYTES
 
     def _credit(
         self,
@@ -131,7 +236,7 @@ class SharedDivision:
                 places.append(place)
                 seconds[place] = device.seconds[place]
                 values[place] = own.shares[place] * factors[place]
-                given[place] += values[place] * min(seconds[place], at - holder.since)
+                given[place] += values[place] * min(seconds[place], holder.held_until(at))
         holder.credit(places, values, seconds, at, wall)
         if device.energy.source is None or seconds[KERNEL] < 0.0:
             return 0.0
@@ -143,22 +248,22 @@ class SharedDivision:
         return energy
 
 
-def _holder_of(owner: ContainerRef | None, holders: Sequence[HolderAccount]) -> int | None:
-    """Return the place of the holder that ``owner`` is; unknown parts of an owner match any."""
-    if owner is None:
-        return None
-    found = [
-        place for place, holder in enumerate(holders) if _same(holder.allocation.holder, owner)
-    ]
-    return found[0] if len(found) == 1 else None
+def _give_all(device: DeviceAccount, holder: HolderAccount, wall: float) -> None:
+    """Give one container the device's values, of the part of the cycle in which it held it."""
+    at = device.last_at
+    assert at is not None
+    limit = holder.held_until(at)
+    given = [0.0] * COUNT
+    for place in device.read_now:
+        given[place] = device.values[place] * min(device.seconds[place], limit)
+    holder.take_device(device, wall)
+    energy = device.energy.rise * holder.part_of(device)
+    keep_rest(device, given, energy, holder.memory_used)
 
 
 def _same(held: ContainerRef, owner: ContainerRef) -> bool:
-    return (
-        held.namespace == owner.namespace
-        and held.pod == owner.pod
-        and (held.container == owner.container or not owner.container)
-        and (held.pod_uid == owner.pod_uid or not held.pod_uid or not owner.pod_uid)
+    return (held.container == owner.container or not owner.container) and (
+        held.pod_uid == owner.pod_uid or not held.pod_uid or not owner.pod_uid
     )
 
 
@@ -180,20 +285,25 @@ def _memory_factor(device: DeviceAccount, groups: Sequence[ProcessSums]) -> floa
     return 1.0 if memory is None or total <= memory.used_bytes else memory.used_bytes / total
 
 
-def _may_run_as_another(holder: HolderAccount, own: ProcessSums, rest: ProcessSums) -> bool:
-    """Whether the holder's kernels may be told as those of the MPS server, which is in no pod."""
-    return (
-        holder.allocation.sharing is Sharing.MPS
-        and own.shares[KERNEL] == 0.0
-        and rest.shares[KERNEL] != 0.0
-    )
+def _may_be_hidden(holder: HolderAccount, found: Sorted, place: int, *, server_told: bool) -> bool:
+    """Whether a holder that shows no work may have done some under another process's name."""
+    if found.sums[place].worked:
+        return False
+    client = holder.allocation.sharing is Sharing.MPS and found.rest.worked
+    others = found.untold.worked or found.doubtful[place].worked
+    return client or others or not server_told
 
 
-def _keep_rest(
+def keep_rest(
     device: DeviceAccount, given: list[float], energy: float, memory: float | None
 ) -> None:
-    """Add to the unattributed counters what no holder got; memory None: processes unreadable."""
+    """Add to the unattributed counters what no holder got; memory None: its holders' is unknown.
+
+    Only of signals that containers carry: of the others the device's own counter is all there is.
+    """
     for place in device.read_now:
+        if place not in _CARRIED:
+            continue
         rest = device.values[place] * device.seconds[place] - given[place]
         device.unattributed_active[place] += max(0.0, rest)
         device.unattributed_known[place] = True

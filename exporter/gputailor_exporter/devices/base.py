@@ -40,15 +40,22 @@ class Reason(StrEnum):
     NO_SAMPLES = "no_samples"
     DRIVER_ERROR = "driver_error"
     NOT_ATTRIBUTABLE = "not_attributable"  # shared device and no per-process value
+    IN_USE = "in_use"  # the driver gives the value to one client at a time, and that is not us
+    HELD_BY_DCGM = "held_by_dcgm"  # likewise, and NVIDIA's host engine runs on this node
 
 
 class DeviceError(Exception):
-    """A device could not be read. ``reason`` is a ``Reason``; the text names the call."""
+    """A device could not be read. ``reason`` is a ``Reason``; the text names the call.
 
-    def __init__(self, reason: Reason, text: str) -> None:
+    ``driver_replaced``: the driver as a whole is no longer the one this process loaded, so that
+    only a new process can read any device.
+    """
+
+    def __init__(self, reason: Reason, text: str, *, driver_replaced: bool = False) -> None:
         """Keep the reason beside the text."""
         super().__init__(text)
         self.reason = reason
+        self.driver_replaced = driver_replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,7 @@ class DeviceIdentity:
     gpu_instance_id: int | None = None
     compute_instance_id: int | None = None
     mig_enabled: bool = False  # a parent in MIG mode: keeps power, energy, temperature
+    plugin_ids: tuple[str, ...] = ()  # what device plugins call it, other than by its uuid
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,37 @@ class PcieLink:
 
 
 @dataclass(frozen=True, slots=True)
+class Fabric:
+    """A GPU's place among those that NVSwitches join. Empty string where unknown."""
+
+    state: str  # not_started, in_progress, completed: how far its registration is
+    status: str = ""  # ok or error_N (an NVML error), once completed
+    health: str = ""  # healthy, unhealthy, limited_capacity
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceState:
+    """What changes seldom: limits, modes, links, lasting damage. Absent or None: unknown."""
+
+    temperature_limits_celsius: Mapping[str, float] = field(default_factory=dict)
+    power_limit_default_watts: float | None = None
+    power_limit_max_watts: float | None = None
+    fan_speed_ratio: float | None = None  # of the highest, as ordered
+    modes: Mapping[str, bool] = field(default_factory=dict)  # ecc, mig, persistence -> on
+    modes_pending: Mapping[str, bool] = field(default_factory=dict)  # after the next reset
+    compute_mode: str = ""
+    remapped_rows_pending: bool | None = None
+    remapped_rows_failed: bool | None = None
+    retired_pages: Mapping[str, int] = field(default_factory=dict)  # by cause
+    retired_pages_pending: bool | None = None
+    nvlinks_up: Mapping[str, bool] = field(default_factory=dict)  # link number -> up
+    nvlink_errors: Mapping[str, int] = field(default_factory=dict)  # kind -> count over all links
+    nvlink_bytes_per_second: float | None = None  # of all links that are up, in each direction
+    fabric: Fabric | None = None
+    serial: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceReading:
     """One cycle's values of one device. Everything optional; reasons stand in ``unavailable``."""
 
@@ -140,6 +179,7 @@ class DeviceReading:
     throttle_reasons: frozenset[str] | None = None
     ecc_errors: Mapping[str, int] = field(default_factory=dict)  # corrected, uncorrected
     remapped_rows: Mapping[str, int] = field(default_factory=dict)  # corrected, uncorrected
+    state: DeviceState = field(default_factory=DeviceState)
     processes: tuple[ProcessReading, ...] | None = None  # None: cannot be read
     process_utilization_known: bool = False  # per-process kernel values can be trusted
 

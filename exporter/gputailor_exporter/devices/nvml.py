@@ -12,30 +12,30 @@ The binding never unloads the library: after a driver upgrade the process has to
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pynvml
 
+from gputailor_exporter import collectors as registry
 from gputailor_exporter.devices.base import (
     DeviceError,
     DeviceIdentity,
     DeviceReading,
-    PcieLink,
     Reason,
-    SignalReading,
     XidEvent,
 )
-from gputailor_exporter.devices.nvml_activity import (
-    BUFFERS,
-    Processes,
-    SampleBuffer,
-    codec_or_rates,
+from gputailor_exporter.devices.nvml_calls import (
+    address_of,
+    call,
+    describe,
+    driver_gone,
+    reason_of,
 )
-from gputailor_exporter.devices.nvml_calls import Calls, address_of, call, describe, reason_of
+from gputailor_exporter.devices.nvml_dcgm import Holder, profilers
 from gputailor_exporter.devices.nvml_discovery import (
     Versions,
     board_and_instances,
@@ -44,21 +44,8 @@ from gputailor_exporter.devices.nvml_discovery import (
     read_versions,
 )
 from gputailor_exporter.devices.nvml_events import EventSet
-from gputailor_exporter.devices.nvml_gpm import SIGNALS, Gpm, GpmReading, contradicted
-from gputailor_exporter.devices.nvml_health import (
-    Fields,
-    read_clocks,
-    read_ecc_errors,
-    read_energy,
-    read_memory,
-    read_pcie_link,
-    read_power,
-    read_power_limit,
-    read_remapped_rows,
-    read_temperature,
-    read_throttle_reasons,
-)
-from gputailor_exporter.metrics import Signal
+from gputailor_exporter.devices.nvml_reading import ReadDevice
+from gputailor_exporter.devices.patience import PATIENCE_SECONDS, Patience
 
 _LOG = logging.getLogger(__name__)
 
@@ -84,21 +71,14 @@ _ADVICE: Final[dict[int, str]] = {
 }
 
 
-@dataclass
-class _Device:
-    """What is remembered of one device between readings."""
+#: A GPU and its MIG instances, each with its handle.
+_Board: TypeAlias = list[tuple[DeviceIdentity, Any]]
 
-    identity: DeviceIdentity
-    handle: Any
-    calls: Calls
-    gpm: Gpm
-    buffers: dict[Signal, SampleBuffer]
-    processes: Processes
-    fields: Fields
-    reading: threading.Lock = field(default_factory=threading.Lock)
-    read_at: float | None = None
-    link: PcieLink | None = None
-    clocks_max: dict[str, float] | None = None
+#: What DCGM on the same node means; the reasons stand in nvml_dcgm.
+BESIDE_DCGM: Final = (
+    "DCGM runs on this node too. GPM (Hopper and later) may have several readers, so that neither "
+    "disturbs the other; on older cards only DCGM has SM, tensor and memory activity"
+)
 
 
 class NvmlBackend:
@@ -110,19 +90,31 @@ class NvmlBackend:
         self,
         clock: Callable[[], float] = time.time,
         pci_devices: Path = Path("/sys/bus/pci/devices"),
+        patience_seconds: float = PATIENCE_SECONDS,
+        collectors: frozenset[str] = registry.DEFAULT,
+        proc_root: Path = Path("/proc"),
     ) -> None:
-        """``clock`` gives Unix time; ``pci_devices`` is where the kernel lists PCI devices."""
+        """``clock`` gives Unix time; ``pci_devices`` is where the kernel lists PCI devices.
+
+        ``patience_seconds``: how long the discovery waits for a GPU that hangs. ``collectors``
+        names the parts that are read (of ``collectors.COLLECTORS``); the others are neither asked
+        for nor unavailable. ``proc_root``: the host's /proc, where DCGM is looked for.
+        """
         self._clock = clock
+        self._collectors = collectors
+        self._proc_root = proc_root
+        self._holder = Holder(lambda: profilers(self._proc_root))
         self._pci_devices = pci_devices
         self._lock = threading.Lock()
         self._known: dict[str, DeviceIdentity] = {}
         self._handles: dict[str, Any] = {}
-        self._devices: dict[str, _Device] = {}
+        self._devices: dict[str, ReadDevice] = {}
         self._most = 0
         self._silent: set[int] = set()
         self._versions = Versions()
         self._events: EventSet | None = None
         self._closed = threading.Event()
+        self._patience: Patience[Any] = Patience("nvml", patience_seconds)
 
     def open(self) -> None:
         """Load and start the driver's library; raises ``DeviceError`` where that fails."""
@@ -132,9 +124,17 @@ class NvmlBackend:
         except pynvml.NVMLError as error:
             advice = _ADVICE.get(error.value, "see whether `nvidia-smi` works here")
             text = f"nvmlInit: {describe(error)}. What to do: {advice}"
-            raise DeviceError(reason_of(error), text) from error
-        self._versions = read_versions()
-        self._events = EventSet()
+            # the library stays loaded: one that came with another driver can't be put right
+            replaced = error.value == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
+            raise DeviceError(reason_of(error), text, driver_replaced=replaced) from error
+        with suppress(DeviceError):  # a call that hangs costs what it would have told, no more
+            self._versions = self._patience.ask("versions", read_versions)
+        if "xid" in self._collectors:
+            with suppress(DeviceError):
+                self._events = self._patience.ask("events", EventSet)
+        beside = profilers(self._proc_root)
+        if beside:
+            _LOG.info("%s: %s", " and ".join(beside), BESIDE_DCGM)
 
     def expected(self) -> int | None:
         """GPUs that should be here: the most ever seen, or bound to the driver by the kernel."""
@@ -148,40 +148,71 @@ class NvmlBackend:
             count = call("nvmlDeviceGetCount")
         except pynvml.NVMLError as error:
             text = f"nvmlDeviceGetCount: {describe(error)}"
-            raise DeviceError(reason_of(error), text) from error
+            gone = driver_gone(error)
+            raise DeviceError(reason_of(error), text, driver_replaced=gone) from error
         self._most = max(self._most, count)
         found: dict[str, DeviceIdentity] = {}
         handles: dict[str, Any] = {}
         silent: set[int] = set()
-        for index in range(count):
-            try:
-                for identity, handle in board_and_instances(index, self._versions, self._known):
-                    found[identity.uuid] = identity
-                    handles[identity.uuid] = handle
-            except pynvml.NVMLError as error:
+        for index, outcome in self._ask_boards(count):
+            if isinstance(outcome, Exception):
                 silent.add(index)
                 if index not in self._silent:  # said once, not at each discovery
-                    _LOG.warning("GPU %d does not answer: %s", index, describe(error))
+                    _LOG.warning("GPU %d does not answer: %s", index, _words(outcome))
+                board = self._kept(index, outcome)
+            else:
+                board = outcome
+            for identity, handle in board:
+                found[identity.uuid] = identity
+                handles[identity.uuid] = handle
         self._silent = silent
         with self._lock:
             self._known, self._handles = found, handles
             for uuid in self._devices.keys() - found.keys():
                 del self._devices[uuid]  # its samples are left: its reader may still be at work
-        if self._events is not None:
-            self._events.watch(found, handles)
+        self._watch_events(found, handles)
         return tuple(found.values())
+
+    def _ask_boards(self, count: int) -> list[tuple[int, _Board | Exception]]:
+        """Ask all GPUs at once who they are, so that one that hangs does not hide the others."""
+        outcomes = self._patience.ask_all(
+            {
+                str(index): partial(board_and_instances, index, self._versions, self._known)
+                for index in range(count)
+            }
+        )
+        return [(int(index), outcome) for index, outcome in outcomes.items()]
+
+    def _kept(self, index: int, error: Exception) -> _Board:
+        """What is known of a GPU that does not say who it is: it may well go on being read."""
+        if isinstance(error, pynvml.NVMLError):
+            return []
+        if not isinstance(error, DeviceError):
+            raise error
+        return [
+            (device, self._handles[uuid])
+            for uuid, device in self._known.items()
+            if device.index == str(index) and uuid in self._handles
+        ]
+
+    def _watch_events(
+        self, found: Mapping[str, DeviceIdentity], handles: Mapping[str, Any]
+    ) -> None:
+        events = self._events
+        if events is not None:
+            fresh = events.unwatched(found, handles)
+            self._patience.ask_all(
+                {uuid: partial(events.watch, uuid, handles[uuid]) for uuid in fresh}
+            )
 
     def read(self, device: DeviceIdentity, at: float) -> DeviceReading:
         """Read one device at monotonic time ``at``; raises ``DeviceError`` when it is lost."""
         state = self._state(device)
-        state.calls.begin(at)
         try:
             with state.reading:
-                reading = _read(state, at)
-            _require_answers(state)
+                reading = state.read(at)
         except DeviceError:
-            with suppress(pynvml.NVMLError):
-                state.gpm.close()
+            state.close()
             with self._lock:  # a device that comes back is met anew
                 self._devices.pop(device.uuid, None)
                 self._handles.pop(device.uuid, None)
@@ -207,16 +238,16 @@ class NvmlBackend:
         self._closed.set()
         with self._lock:
             devices, self._devices = self._devices, {}
+        for state in devices.values():
+            if state.reading.acquire(blocking=False):  # not those of a call that still hangs
+                state.close()
         with suppress(pynvml.NVMLError):
-            for state in devices.values():
-                if state.reading.acquire(blocking=False):  # not those of a call that still hangs
-                    state.gpm.close()
             if self._events is not None:
                 self._events.close()
             call("nvmlShutdown")
         self._events = None
 
-    def _state(self, device: DeviceIdentity) -> _Device:
+    def _state(self, device: DeviceIdentity) -> ReadDevice:
         """What is remembered of the device; begun anew where its identity changed."""
         with self._lock:
             state = self._devices.get(device.uuid)
@@ -231,8 +262,7 @@ class NvmlBackend:
             state.gpm.divided = shared
             return state
         if state is not None:
-            with suppress(pynvml.NVMLError):
-                state.gpm.close()
+            state.close()
         try:
             handle = handle or call("nvmlDeviceGetHandleByUUID", device.uuid)
             if device.parent_uuid:
@@ -242,15 +272,14 @@ class NvmlBackend:
             reason = reason_of(error)
             if reason is Reason.NO_SAMPLES:  # "not found": there is no such device any more
                 reason = Reason.GPU_IS_LOST
-            raise DeviceError(reason, text) from error
-        fresh = _Device(
-            identity=device,
-            handle=handle,
-            calls=Calls(device.uuid, mig=bool(device.parent_uuid)),
-            gpm=Gpm(board or handle, device.gpu_instance_id, divided=shared),
-            buffers={signal: SampleBuffer(signal) for signal in BUFFERS},
-            processes=Processes(),
-            fields=Fields(),
+            raise DeviceError(reason, text, driver_replaced=driver_gone(error)) from error
+        fresh = ReadDevice(
+            device,
+            handle,
+            board or handle,
+            divided=shared,
+            collectors=self._collectors,
+            holder=self._holder,
         )
         with self._lock:
             self._devices[device.uuid] = fresh
@@ -268,78 +297,5 @@ class NvmlBackend:
         return count
 
 
-def _require_answers(state: _Device) -> None:
-    """Raise where the driver answered nothing at all: such a device is not up."""
-    if state.calls.answers == 0:
-        reasons = set(state.calls.reasons.values())
-        reason = reasons.pop() if len(reasons) == 1 else Reason.DRIVER_ERROR
-        text = f"{state.identity.uuid}: the driver answers no call ({reason})"
-        raise DeviceError(reason, text)
-
-
-def _read(state: _Device, at: float) -> DeviceReading:
-    """One reading of a device from its several sources."""
-    calls, handle, device = state.calls, state.handle, state.identity
-    if device.mig_enabled:
-        calls.reasons.update(dict.fromkeys(Signal, Reason.NOT_SUPPORTED))
-        return _health(state, at, DeviceReading(at=at), GpmReading())
-    signals: dict[Signal, SignalReading] = {}
-    for signal, buffer in state.buffers.items():
-        value = buffer.read(calls, handle, at) or codec_or_rates(calls, handle, signal)
-        if value is not None:
-            signals[signal] = value
-            calls.reasons.pop(signal, None)
-    gpm = state.gpm.read(calls, at)
-    signals.update(gpm.signals)
-    if contradicted(signals):
-        for signal in SIGNALS.values():
-            signals.pop(signal, None)
-            calls.reasons[signal] = Reason.CONTRADICTED
-    processes, known = state.processes.read(calls, handle, at, signals.get(Signal.KERNEL))
-    reading = DeviceReading(
-        at=at,
-        signals=signals,
-        unavailable=calls.reasons,
-        memory=read_memory(calls, handle),
-        processes=processes,
-        process_utilization_known=known,
-        pcie_bytes=gpm.link_bytes.get("pcie", {}),
-        nvlink_bytes=gpm.link_bytes.get("nvlink", {}),
-    )
-    return reading if device.parent_uuid else _health(state, at, reading, gpm)
-
-
-def _health(state: _Device, at: float, reading: DeviceReading, gpm: GpmReading) -> DeviceReading:
-    """Add what belongs to the board."""
-    calls, handle = state.calls, state.handle
-    state.link = read_pcie_link(calls, handle, state.link)
-    since = None if state.read_at is None else at - state.read_at
-    state.read_at = at
-    counters = state.fields.read(calls, handle, state.link, since)
-    for link, value in (("pcie", counters.pcie_bytes), ("nvlink", counters.nvlink_bytes)):
-        if not value and link in gpm.link_bytes:
-            calls.reasons.pop(f"{link}_bytes", None)
-    temperatures = {"gpu": read_temperature(calls, handle), "memory": counters.memory_celsius}
-    if not state.clocks_max:
-        state.clocks_max = read_clocks(calls, handle, highest=True)
-    return DeviceReading(
-        at=at,
-        signals=reading.signals,
-        memory=reading.memory,
-        processes=reading.processes,
-        process_utilization_known=reading.process_utilization_known,
-        power_watts=read_power(calls, handle),
-        power_limit_watts=read_power_limit(calls, handle),
-        energy_joules=read_energy(calls, handle),
-        temperatures_celsius={k: v for k, v in temperatures.items() if v is not None},
-        clocks_hertz=read_clocks(calls, handle),
-        clocks_max_hertz=state.clocks_max,
-        pcie_bytes=counters.pcie_bytes or reading.pcie_bytes,
-        pcie_counter_modulus=counters.pcie_modulus,
-        pcie_link=state.link,
-        nvlink_bytes=counters.nvlink_bytes or reading.nvlink_bytes,
-        throttle_reasons=read_throttle_reasons(calls, handle),
-        ecc_errors=read_ecc_errors(calls, handle),
-        remapped_rows=read_remapped_rows(calls, handle),
-        unavailable=calls.reasons,
-    )
+def _words(error: Exception) -> str:
+    return describe(error) if isinstance(error, pynvml.NVMLError) else str(error)

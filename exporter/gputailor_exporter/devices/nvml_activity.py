@@ -29,6 +29,12 @@ BUFFERS: Final[dict[Signal, int]] = {
 MOST_SAMPLE_SECONDS: Final = 1.1
 #: A buffer without a new sample for this long is dry; earlier, the next sample is merely not due.
 DRY_AFTER_SECONDS: Final = 2.0
+#: How often the buffer of a signal that rests is read; drivers keep 16 s and more. Kernel activity
+#: is always read at the full rhythm, for its one-second values count.
+REST_SECONDS: Final = 4.0
+#: How often a list of graphics or MPS processes that was empty is asked for again; a process that
+#: works is told at once by its utilisation.
+EMPTY_SECONDS: Final = 4.0
 #: Device activity from which on empty process samples prove nothing about the processes.
 BUSY: Final = 0.02
 
@@ -63,13 +69,17 @@ class SampleBuffer:
         self._asked_at = 0.0  # our monotonic time of the last reading
         self._continuous = False
         self._value = 0.0
+        self._rests = False  # it was 0 in all samples of the last reading
 
     def read(self, calls: Calls, handle: Any, at: float) -> SignalReading | None:
         """Mean since the last sample seen; None where the buffer has nothing to say.
 
         ``covers_seconds`` comes from the samples' own times; 0 while the next one is not due.
         """
-        since_asked, self._asked_at = at - self._asked_at, at
+        since_asked = at - self._asked_at
+        if self._rests and since_asked < REST_SECONDS:
+            return SignalReading(0.0, 0.0)
+        self._asked_at = at
         rows = self._rows(calls, handle, self._newest or 0)
         if self._newest is None:  # what lies in the buffer is from before our time
             if rows:
@@ -82,7 +92,7 @@ class SampleBuffer:
             return self._mean(fresh, at)
         if self._continuous and at - self._newest_at < DRY_AFTER_SECONDS:
             return SignalReading(self._value, 0.0)
-        self._continuous = False
+        self._continuous = self._rests = False
         self._follow_clock(calls, handle, at)
         return None
 
@@ -96,9 +106,9 @@ class SampleBuffer:
         value_type, samples = answer
         rows = []
         for sample in samples:
-            value = ratio(value_of(value_type, sample.sampleValue))
-            if value is not None and sample.timeStamp > 0:
-                rows.append((sample.timeStamp, value))
+            when, value = sample.timeStamp, ratio(value_of(value_type, sample.sampleValue))
+            if value is not None and when > 0:
+                rows.append((when, value))
         if samples and not rows:
             calls.reasons[self._signal] = Reason.INVALID_VALUE
         return sorted(rows)
@@ -116,6 +126,7 @@ class SampleBuffer:
         covered = sum(spans)
         weighted = sum(span * value for span, (_, value) in zip(spans, rows, strict=True))
         self._value = weighted / covered
+        self._rests = weighted == 0.0 and self._signal is not Signal.KERNEL
         self._restart(rows[-1][0], at)
         return SignalReading(self._value, covered)
 
@@ -147,6 +158,7 @@ class Processes:
     def __init__(self) -> None:
         """Nothing is read yet."""
         self._newest = 0  # microseconds of the driver's clock
+        self._empty_until: dict[str, float] = {}  # kind of list -> when it is asked for again
         self._used: dict[int, Used] = {}
         self._used_at: float | None = None
 
@@ -154,7 +166,7 @@ class Processes:
         self, calls: Calls, handle: Any, at: float, kernel: SignalReading | None
     ) -> tuple[tuple[ProcessReading, ...] | None, bool]:
         """Processes (None: unreadable) and whether their utilisation can be trusted."""
-        memory = self._memory(calls, handle)
+        memory = self._memory(calls, handle, at)
         used = self._utilization(calls, handle, at, kernel)
         if memory is None:
             return None, False
@@ -166,17 +178,21 @@ class Processes:
             for pid in sorted(memory.keys() | used.keys())
         ), True
 
-    def _memory(self, calls: Calls, handle: Any) -> dict[int, int | None] | None:
+    def _memory(self, calls: Calls, handle: Any, at: float) -> dict[int, int | None] | None:
         """Process id -> bytes (None: not told). A process may be in several lists: the largest."""
         found: dict[int, int | None] = {}
         known = False
         for kind in ("Compute", "MPSCompute", "Graphics"):
+            if at < self._empty_until.get(kind, at):
+                continue
             value = "processes" if kind == "Compute" else f"processes_{kind.lower()}"
             rows = calls.ask(value, f"nvmlDeviceGet{kind}RunningProcesses_v3", handle)
             if kind != "Compute":
                 calls.reasons.pop(value, None)  # a driver without MPS or graphics lacks nothing
             if rows is None:
                 continue
+            if not rows and kind != "Compute":
+                self._empty_until[kind] = at + EMPTY_SECONDS
             known = known or kind == "Compute"
             for row in rows:
                 sizes = (found.get(row.pid), _bytes(row.usedGpuMemory))

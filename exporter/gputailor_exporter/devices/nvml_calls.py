@@ -28,6 +28,7 @@ _REASONS: Final[dict[int, Reason]] = {
     pynvml.NVML_ERROR_TIMEOUT: Reason.TIMEOUT,
     pynvml.NVML_ERROR_NOT_FOUND: Reason.NO_SAMPLES,
     pynvml.NVML_ERROR_NO_DATA: Reason.NO_SAMPLES,
+    pynvml.NVML_ERROR_IN_USE: Reason.IN_USE,
 }
 
 #: The driver as a whole is gone or was replaced under us; no other call can succeed.
@@ -59,6 +60,11 @@ def reason_of(error: "pynvml.NVMLError", *, mig: bool = False) -> Reason:
     if mig and error.value == pynvml.NVML_ERROR_INVALID_ARGUMENT:
         return Reason.NOT_SUPPORTED
     return _REASONS.get(error.value, Reason.DRIVER_ERROR)
+
+
+def driver_gone(error: "pynvml.NVMLError") -> bool:
+    """Whether no call can succeed any more in this process."""
+    return error.value in _DRIVER_GONE
 
 
 def is_sentinel(value: float) -> bool:
@@ -155,8 +161,9 @@ class Calls:
 
     def _refuse(self, value: str, function: str, key: str, error: "pynvml.NVMLError") -> None:
         reason = reason_of(error, mig=self._mig)
-        if reason is Reason.GPU_IS_LOST or error.value in _DRIVER_GONE:
-            raise DeviceError(reason, f"{function} on {self._device}: {describe(error)}") from error
+        if reason is Reason.GPU_IS_LOST or driver_gone(error):
+            text = f"{function} on {self._device}: {describe(error)}"
+            raise DeviceError(reason, text, driver_replaced=driver_gone(error)) from error
         if reason in _LASTING:
             self._refused[key] = reason
         self.reasons[value] = reason

@@ -23,6 +23,8 @@ ARCHITECTURES: Final[Mapping[int, str]] = {
     10: "Blackwell",
     13: "Rubin",
 }
+#: No GPU has more MIG instances (7 today); a blank number here would be four billion.
+MOST_INSTANCES: Final = 64
 _NO_INSTANCE: Final = 0xFFFFFFFF
 _PROFILE: Final = re.compile(r"\bMIG (\S+)$")
 
@@ -58,7 +60,8 @@ def board_and_instances(
     if board is None or board.mig_enabled != mig or board.index != str(index):
         board = _identify(handle, index, uuid, versions, mig=mig)
     found = [(board, handle)]
-    for place in range(_fact("nvmlDeviceGetMaxMigDeviceCount", handle) or 0 if mig else 0):
+    places = _fact("nvmlDeviceGetMaxMigDeviceCount", handle) or 0 if mig else 0
+    for place in range(min(places, MOST_INSTANCES)):
         instance = _fact("nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
         if instance is not None:
             with suppress(pynvml.NVMLError):

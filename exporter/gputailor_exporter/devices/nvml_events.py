@@ -20,16 +20,24 @@ class EventSet:
             self._set = call("nvmlEventSetCreate")
         self._watched: dict[int, str] = {}  # address of a handle -> uuid
 
-    def watch(self, devices: Mapping[str, DeviceIdentity], handles: Mapping[str, Any]) -> None:
-        """Ask for the Xid errors of GPUs that are new; MIG instances are told by their GPU."""
-        for uuid, device in devices.items():
-            address = address_of(handles[uuid])
-            if self._set is None or device.parent_uuid or self._watched.get(address) == uuid:
-                continue
-            with suppress(pynvml.NVMLError):
-                kind = pynvml.nvmlEventTypeXidCriticalError
-                call("nvmlDeviceRegisterEvents", handles[uuid], kind, self._set)
-                self._watched[address] = uuid
+    def unwatched(
+        self, devices: Mapping[str, DeviceIdentity], handles: Mapping[str, Any]
+    ) -> list[str]:
+        """UUIDs of GPUs whose events are not asked for yet; MIG instances are told by their GPU."""
+        return [
+            uuid
+            for uuid, device in devices.items()
+            if self._set is not None
+            and not device.parent_uuid
+            and self._watched.get(address_of(handles[uuid])) != uuid
+        ]
+
+    def watch(self, uuid: str, handle: Any) -> None:
+        """Ask for the Xid errors of a GPU."""
+        with suppress(pynvml.NVMLError):
+            kind = pynvml.nvmlEventTypeXidCriticalError
+            call("nvmlDeviceRegisterEvents", handle, kind, self._set)
+            self._watched[address_of(handle)] = uuid
 
     def wait(self, timeout_seconds: float) -> list[tuple[str, int, int]] | None:
         """(GPU's uuid, Xid, GPU instance) of each event; None where there can be none."""

@@ -6,7 +6,8 @@ MiB/s and are summed up to bytes here. A GPU instance that is cut into several c
 one set of counters for all of them: it belongs to none, and is left out.
 """
 
-from collections.abc import Mapping
+import ctypes
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import pynvml
 
 from gputailor_exporter.devices.base import Reason, SignalReading
 from gputailor_exporter.devices.nvml_calls import Calls, call, is_sentinel
+from gputailor_exporter.devices.nvml_dcgm import Holder
 from gputailor_exporter.metrics import Signal
 
 SIGNALS: Final[Mapping[int, Signal]] = {
@@ -37,6 +39,9 @@ RATES: Final[Mapping[int, tuple[str, str]]] = {
 MIB: Final = 1024 * 1024
 #: Two samples must lie at least this far apart (NVML's documentation: 100 ms).
 LEAST_SECONDS: Final = 0.1
+#: Samples further apart than the longest interval and its gaps have a suspension between them: no
+#: mean of them is a measurement.
+MOST_SECONDS: Final = 30.0
 #: No link of a GPU moves more than this; a higher rate is a broken counter. MiB/s; NVLink 5 has
 #: 0.9 TB/s in each direction (NVIDIA Blackwell data sheet).
 MOST_MIB_PER_SECOND: Final = 4e6
@@ -53,11 +58,53 @@ class GpmReading:
     link_bytes: dict[str, dict[str, int]] = field(default_factory=dict)  # by link, direction
 
 
+class MetricsRequest:
+    """The driver's struct for the metrics between two samples, made once and used again.
+
+    It has 19 KB, and the binding's attributes cost as much as the call: what is asked is put back
+    by one copy. A metric that the driver leaves out keeps an error, never the number before.
+    """
+
+    def __init__(self, wanted: Sequence[int]) -> None:
+        """``wanted``: numbers of the metrics."""
+        self._struct = pynvml.c_nvmlGpmMetricsGet_t()
+        self._struct.version = pynvml.NVML_GPM_METRICS_GET_VERSION
+        self._struct.numMetrics = len(wanted)
+        self._rows = [(metric, self._struct.metrics[i]) for i, metric in enumerate(wanted)]
+        for metric, row in self._rows:
+            row.metricId, row.nvmlReturn = metric, pynvml.NVML_ERROR_UNKNOWN
+        used = type(self._struct).metrics.offset
+        used += len(wanted) * ctypes.sizeof(pynvml.c_nvmlGpmMetric_t)
+        self._blank = ctypes.string_at(ctypes.addressof(self._struct), used)
+
+    def ask(self, calls: Calls, older: Any, newer: Any) -> list[tuple[int, float | None]] | None:
+        """Metrics and their values (None: not supported); None, with the reason under "gpm"."""
+        ctypes.memmove(ctypes.addressof(self._struct), self._blank, len(self._blank))
+        self._struct.sample1, self._struct.sample2 = older, newer
+        if calls.ask("gpm", "nvmlGpmMetricsGet", self._struct) is None:
+            return None
+        good = pynvml.NVML_SUCCESS
+        return [
+            (metric, row.value if row.nvmlReturn == good else None) for metric, row in self._rows
+        ]
+
+
 class Gpm:
     """The GPM samples of one device. ``board`` is the GPU's handle, also for a MIG instance."""
 
-    def __init__(self, board: Any, gpu_instance: int | None, *, divided: bool) -> None:
+    def __init__(
+        self,
+        board: Any,
+        gpu_instance: int | None,
+        *,
+        divided: bool,
+        collectors: Container[str],
+        holder: Holder,
+    ) -> None:
         """``divided``: several compute instances share the GPU instance."""
+        rates = (metric for metric, (link, _) in RATES.items() if link in collectors)
+        self._request = MetricsRequest((*SIGNALS, *rates)) if "gpm" in collectors else None
+        self._holder = holder
         self._board = board
         self._gpu_instance = gpu_instance
         self.divided = divided
@@ -69,21 +116,19 @@ class Gpm:
 
     def read(self, calls: Calls, at: float) -> GpmReading:
         """Sample at monotonic time ``at`` and give the means since the sample before."""
-        reason = self._sample(calls, at)
+        if self._request is None:
+            return GpmReading()
+        reason = self._holder.holding(at) or self._sample(calls, at)
+        if reason is Reason.IN_USE:
+            reason = self._holder.holding(at) or self._holder.refused(at)
         if isinstance(reason, Reason):
             calls.reasons.update(dict.fromkeys(SIGNALS.values(), reason))
             return GpmReading()
-        metrics = pynvml.c_nvmlGpmMetricsGet_t()
-        metrics.version = pynvml.NVML_GPM_METRICS_GET_VERSION
-        wanted = (*SIGNALS, *RATES)
-        metrics.numMetrics = len(wanted)
-        metrics.sample1, metrics.sample2 = self._samples
-        for i, metric in enumerate(wanted):
-            metrics.metrics[i].metricId = metric
-        if calls.ask("gpm", "nvmlGpmMetricsGet", metrics) is None:
+        values = self._request.ask(calls, *self._samples)
+        if values is None:
             calls.reasons.update(dict.fromkeys(SIGNALS.values(), calls.reasons.pop("gpm")))
             return GpmReading()
-        return self._interpret(calls, metrics.metrics[: len(wanted)], covers_seconds=reason)
+        return self._interpret(calls, values, covers_seconds=reason)
 
     def close(self) -> None:
         """Give the samples back to the driver."""
@@ -110,7 +155,9 @@ class Gpm:
         if taken is None:
             return calls.reasons.pop("gpm")
         self._sampled_at = at
-        return Reason.NO_SAMPLES if before is None else at - before
+        if before is None or at - before > MOST_SECONDS:
+            return Reason.NO_SAMPLES
+        return at - before
 
     def _ready(self, calls: Calls) -> bool:
         if not self._supported and self._round != calls.rounds:
@@ -127,16 +174,18 @@ class Gpm:
             self._samples = samples
         return bool(self._supported)
 
-    def _interpret(self, calls: Calls, metrics: list[Any], covers_seconds: float) -> GpmReading:
+    def _interpret(
+        self, calls: Calls, values: Sequence[tuple[int, float | None]], covers_seconds: float
+    ) -> GpmReading:
         reading = GpmReading()
-        for metric in metrics:
-            signal = SIGNALS.get(metric.metricId)
+        for metric, number in values:
+            signal = SIGNALS.get(metric)
             if signal is None:
-                self._count(metric, covers_seconds)
-            elif metric.nvmlReturn != pynvml.NVML_SUCCESS:
+                self._count(metric, number, covers_seconds)
+            elif number is None:
                 calls.reasons[signal] = Reason.NOT_SUPPORTED
             else:
-                value = calls.ratio(signal, metric.value)
+                value = calls.ratio(signal, number)
                 if value is not None:
                     reading.signals[signal] = SignalReading(value, covers_seconds)
         for metric, total in self._bytes.items():
@@ -144,13 +193,13 @@ class Gpm:
             reading.link_bytes.setdefault(link, {})[direction] = int(total)
         return reading
 
-    def _count(self, metric: Any, covers_seconds: float) -> None:
+    def _count(self, metric: int, rate: float | None, covers_seconds: float) -> None:
         """Sum a rate up; a value that cannot be adds nothing."""
-        if metric.nvmlReturn != pynvml.NVML_SUCCESS or is_sentinel(metric.value):
+        if rate is None or is_sentinel(rate):
             return
-        if 0.0 <= metric.value <= MOST_MIB_PER_SECOND:
-            grown = self._bytes.get(metric.metricId, 0.0) + metric.value * MIB * covers_seconds
-            self._bytes[metric.metricId] = grown
+        if 0.0 <= rate <= MOST_MIB_PER_SECOND:
+            grown = self._bytes.get(metric, 0.0) + rate * MIB * covers_seconds
+            self._bytes[metric] = grown
 
 
 def contradicted(signals: Mapping[Signal, SignalReading]) -> bool:

@@ -127,6 +127,7 @@ class ScenarioAllocations:
     ) -> None:
         """``wall_clock`` gives the Unix time at which the scenario is asked."""
         self.unmatched: dict[str, int] = {}
+        self.problems: dict[str, int] = {}
         self._scenario = scenario
         self._node = node
         self._clock = wall_clock

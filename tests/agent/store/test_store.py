@@ -227,6 +227,19 @@ def test_after_a_day_unseen_a_pod_is_gone_though_no_reading_was_complete(store):
     assert gone.finished == 100.0
 
 
+def test_a_reading_that_listed_everything_is_complete_whatever_else_it_lacked(store):
+    put_inventory(store, 100.0, pod("a"), pod("b"))
+    put_inventory(store, 200.0, pod("b"), problems=("labels are not shown",), complete=True)
+    gone, _ = store.inventory("c1", 200.0).pods
+    assert (gone.name, gone.finished) == ("a", 100.0)
+
+
+def test_a_reading_that_says_it_is_not_complete_drops_nothing_though_it_has_no_problem(store):
+    put_inventory(store, 100.0, pod("a"))
+    put_inventory(store, 200.0, complete=False)
+    assert store.inventory("c1", 200.0).pods == (pod("a"),)
+
+
 def test_history_of_pods_can_be_bounded(store):
     put_inventory(store, 100.0, pod("a"))
     put_inventory(store, 900.0, pod("b"))

@@ -50,6 +50,17 @@ def test_a_device_that_is_no_longer_there_is_lost(rig):
     assert error.value.reason is Reason.GPU_IS_LOST
 
 
+def test_a_slice_that_took_the_place_of_another_is_not_read_under_its_name(rig):
+    rig.add(mig_mode=1, mig=[FakeMig("MIG-a", "GPU MIG 1g.10gb", gi=7)])
+    device = rig.device("MIG-a")
+    rig.step(device)
+    rig.change(mig=[FakeMig("MIG-b", "GPU MIG 1g.10gb", gi=7, memory_used=5 << 30)])
+    with pytest.raises(DeviceError, match="MIG-b is in its place") as error:
+        rig.step(device)
+    assert error.value.reason is Reason.GPU_IS_LOST
+    assert rig.step(rig.device("MIG-b")).memory.used_bytes == 5 << 30
+
+
 def test_one_failing_call_costs_one_value(rig):
     rig.add()
     rig.fault("nvmlDeviceGetPowerUsage", error=pynvml.NVML_ERROR_UNKNOWN)
@@ -67,7 +78,7 @@ def test_one_failing_call_costs_one_value(rig):
         (pynvml.NVML_ERROR_NO_PERMISSION, Reason.NO_PERMISSION),
         (pynvml.NVML_ERROR_TIMEOUT, Reason.TIMEOUT),
         (pynvml.NVML_ERROR_UNKNOWN, Reason.DRIVER_ERROR),
-        (pynvml.NVML_ERROR_IN_USE, Reason.DRIVER_ERROR),
+        (pynvml.NVML_ERROR_IN_USE, Reason.IN_USE),
     ],
 )
 def test_an_error_code_becomes_its_reason(rig, code, reason):

@@ -166,7 +166,8 @@ def test_field_values_have_room_for_one_more_than_asked(rig, monkeypatch):
 
     monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", counted)
     rig.second(rig.device())
-    assert asked == [1, 1]
+    assert asked
+    assert set(asked) == {1}
 
 
 def test_a_32_bit_counter_tells_where_it_wraps(rig):

@@ -1,0 +1,189 @@
+"""One reading of one NVIDIA device, put together from its several sources.
+
+The parent of MIG instances keeps what belongs to the board (power, energy, temperature, clocks,
+links, errors); its slices carry the rest. A collector that is off is not asked for, and what it
+would have told is not listed as unavailable.
+"""
+
+import threading
+from collections.abc import Container
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pynvml
+
+from gputailor_exporter.devices.base import (
+    DeviceError,
+    DeviceIdentity,
+    DeviceReading,
+    Reason,
+    SignalReading,
+)
+from gputailor_exporter.devices.nvml_activity import (
+    BUFFERS,
+    Processes,
+    SampleBuffer,
+    codec_or_rates,
+)
+from gputailor_exporter.devices.nvml_calls import Calls
+from gputailor_exporter.devices.nvml_dcgm import Holder
+from gputailor_exporter.devices.nvml_gauges import Gauges, LinkState
+from gputailor_exporter.devices.nvml_gpm import SIGNALS, Gpm, GpmReading, contradicted
+from gputailor_exporter.devices.nvml_health import (
+    read_energy,
+    read_memory,
+    read_power,
+    read_throttle_reasons,
+)
+from gputailor_exporter.devices.nvml_links import Fields, LinkCounters
+from gputailor_exporter.devices.nvml_state import SlowValues
+from gputailor_exporter.metrics import Signal
+
+
+class ReadDevice:
+    """A device and what is remembered of it between readings.
+
+    ``reading`` is held by whoever is inside ``read``; a call of the driver may hang there.
+    """
+
+    def __init__(
+        self,
+        identity: DeviceIdentity,
+        handle: Any,
+        board: Any,
+        *,
+        divided: bool,
+        collectors: Container[str],
+        holder: Holder,
+    ) -> None:
+        """``board``: handle of the GPU, also for a MIG instance; ``divided``: see ``Gpm``."""
+        self.identity = identity
+        self.handle = handle
+        self.reading = threading.Lock()
+        self.gpm = Gpm(
+            board,
+            identity.gpu_instance_id,
+            divided=divided,
+            collectors=collectors,
+            holder=holder,
+        )
+        self._collectors = collectors
+        self._calls = Calls(identity.uuid, mig=bool(identity.parent_uuid))
+        self._buffers = {signal: SampleBuffer(signal) for signal in BUFFERS}
+        self._processes = Processes()
+        self._fields = Fields(collectors)
+        self._slow = SlowValues(identity.uuid, collectors)
+        self._gauges = Gauges(identity.uuid, collectors)
+        self._read_at: float | None = None
+        self._link = LinkState()
+
+    def close(self) -> None:
+        """Give samples back to the driver; raises nothing."""
+        with suppress(pynvml.NVMLError):
+            self.gpm.close()
+
+    def read(self, at: float) -> DeviceReading:
+        """Read everything at monotonic time ``at``; raises ``DeviceError`` where it is lost."""
+        self._calls.begin(at)
+        if self.identity.mig_enabled:
+            reading = self._board(at, self._parent(at), GpmReading())
+        else:
+            self._require_same()
+            gpm, reading = self._activity(at)
+            if not self.identity.parent_uuid:
+                reading = self._board(at, reading, gpm)
+        self._require_answers()
+        return reading
+
+    def _parent(self, at: float) -> DeviceReading:
+        """The parent of MIG instances has no activity of its own that anyone tells."""
+        told = [signal for signal in Signal if self._on("gpm") or signal not in SIGNALS.values()]
+        self._calls.reasons.update(dict.fromkeys(told, Reason.NOT_SUPPORTED))
+        return DeviceReading(at=at, unavailable=self._calls.reasons)
+
+    def _activity(self, at: float) -> tuple[GpmReading, DeviceReading]:
+        calls, handle = self._calls, self.handle
+        signals: dict[Signal, SignalReading] = {}
+        for signal, buffer in self._buffers.items():
+            value = buffer.read(calls, handle, at) or codec_or_rates(calls, handle, signal)
+            if value is not None:
+                signals[signal] = value
+                calls.reasons.pop(signal, None)
+        gpm = self.gpm.read(calls, at)
+        signals.update(gpm.signals)
+        if contradicted(signals):
+            for signal in SIGNALS.values():
+                signals.pop(signal, None)
+                calls.reasons[signal] = Reason.CONTRADICTED
+        processes, known = self._processes.read(calls, handle, at, signals.get(Signal.KERNEL))
+        return gpm, DeviceReading(
+            at=at,
+            signals=signals,
+            unavailable=calls.reasons,
+            memory=read_memory(calls, handle),
+            processes=processes,
+            process_utilization_known=known,
+            pcie_bytes=gpm.link_bytes.get("pcie", {}),
+            nvlink_bytes=gpm.link_bytes.get("nvlink", {}),
+        )
+
+    def _board(self, at: float, reading: DeviceReading, gpm: GpmReading) -> DeviceReading:
+        """Add what belongs to the board."""
+        calls, handle = self._calls, self.handle
+        counters = self._link_counters(at, gpm)
+        slow = self._slow.read(handle, at)
+        gauges = self._gauges.read(handle, at)
+        temperatures = {"gpu": gauges.temperature_celsius, "memory": counters.memory_celsius}
+        throttle = read_throttle_reasons(calls, handle) if self._on("throttle") else None
+        return replace(
+            reading,
+            power_watts=read_power(calls, handle),
+            power_limit_watts=slow.power_limit_watts,
+            energy_joules=read_energy(calls, handle),
+            temperatures_celsius={k: v for k, v in temperatures.items() if v is not None},
+            clocks_hertz=gauges.clocks_hertz,
+            clocks_max_hertz=slow.clocks_max_hertz,
+            pcie_bytes=counters.pcie_bytes or reading.pcie_bytes,
+            pcie_counter_modulus=counters.pcie_modulus,
+            pcie_link=self._link.link,
+            nvlink_bytes=counters.nvlink_bytes or reading.nvlink_bytes,
+            throttle_reasons=throttle,
+            ecc_errors=slow.ecc_errors,
+            remapped_rows=slow.remapped_rows,
+            state=slow.state,
+            unavailable={**slow.reasons, **gauges.reasons, **calls.reasons},
+        )
+
+    def _link_counters(self, at: float, gpm: GpmReading) -> LinkCounters:
+        calls, handle = self._calls, self.handle
+        if self._on("pcie"):
+            self._link.read(calls, handle, at)
+        since = None if self._read_at is None else at - self._read_at
+        self._read_at = at
+        counters = self._fields.read(calls, handle, self._link.link, since)
+        for link, value in (("pcie", counters.pcie_bytes), ("nvlink", counters.nvlink_bytes)):
+            if not value and link in gpm.link_bytes:
+                calls.reasons.pop(f"{link}_bytes", None)
+        return counters
+
+    def _on(self, collector: str) -> bool:
+        return collector in self._collectors
+
+    def _require_same(self) -> None:
+        """Raise where the handle of a MIG instance names another one that took its place."""
+        if not self.identity.parent_uuid:
+            return
+        uuid = self._calls.ask("uuid", "nvmlDeviceGetUUID", self.handle)
+        self._calls.reasons.pop("uuid", None)
+        if uuid not in {None, self.identity.uuid}:
+            text = f"{self.identity.uuid}: this MIG instance is gone, {uuid} is in its place"
+            raise DeviceError(Reason.GPU_IS_LOST, text)
+
+    def _require_answers(self) -> None:
+        """Raise where the driver answered nothing at all: such a device is not up."""
+        if self._calls.answers == 0:
+            reasons = set(self._calls.reasons.values())
+            reason = reasons.pop() if len(reasons) == 1 else Reason.DRIVER_ERROR
+            text = f"{self.identity.uuid}: the driver answers no call ({reason})"
+            raise DeviceError(reason, text)

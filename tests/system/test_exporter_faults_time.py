@@ -1,0 +1,148 @@
+"""Clocks that are set, a machine that sleeps, a process that is stopped: nothing is counted twice."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.fakes.clock import ShiftedClock
+from tests.fakes.fixtures import cache_folder
+from tests.fakes.kubelet import Kubelet
+from tests.fakes.nvml import FakeDriver
+from tests.system.exporter_parts import (
+    Node,
+    busy_gpu,
+    contradictions,
+    fell,
+    figures,
+    get,
+    missing,
+    wait_for,
+    working,
+)
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+
+HOUR = 3600.0
+UID = "7d0f3a52-6a3c-4a7b-9a40-6f6a2f1f0a11"
+
+
+@pytest.fixture
+def node(tmp_path, fake_nvml_library):
+    driver = FakeDriver(tmp_path / "nvml-state")
+    driver.origin -= 2 * HOUR  # so that the driver knew its figures an hour ago too
+    for _ in range(2):
+        driver.add(busy_gpu())
+    driver.gpus[1].processes.append(working(11))
+    kubelet = Kubelet(tmp_path / "kubelet.sock")
+    made = Node(tmp_path, fake_nvml_library, driver, kubelet)
+    kubelet.start()
+    one, shared = (gpu.uuid for gpu in driver.gpus)
+    made.hand_out({"alone": [one], "first": [f"{shared}::0"], "second": [f"{shared}::1"]})
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def clock(node, tmp_path):
+    made = ShiftedClock(tmp_path / "shift", cache_folder())
+    node.variables.update(made.environment())
+    return made
+
+
+def seconds(page, name="device_observed_seconds_total", **labels):
+    return page.one(name, **{"signal": "kernel", "gpu": "0", **labels})
+
+
+def settled(node):
+    return (seconds(node.page()) or 0.0) > 1.5
+
+
+def compare(node, before, since, *, most, sampled=0.0):
+    """The figures are those of a well machine, and no more time is observed than went by.
+
+    ``sampled``: seconds that the driver itself may have sampled into its buffers beside it.
+    """
+    after = node.page()
+    took = time.monotonic() - since
+    for index in range(2):
+        uuids = node.uuids(index)
+        truth = figures(before.gpu(index, uuids))
+        said = after.gpu(index, uuids)
+        assert contradictions(said, truth) == []
+        assert missing(said, truth) == []
+        assert fell(before.gpu(index, uuids), said) == []
+    for signal_name in ("kernel", "memcopy", "sm", "dram"):
+        rise = seconds(after, signal=signal_name) - seconds(before, signal=signal_name)
+        beside = sampled if signal_name in {"kernel", "memcopy"} else 0.0
+        assert 0.5 * took - 1.0 < rise < took + most + beside, signal_name
+    energy = after.one("device_energy_joules_total", gpu="0")
+    drawn = energy - before.one("device_energy_joules_total", gpu="0")
+    assert drawn == pytest.approx(310.0 * took, rel=0.5)
+    return after
+
+
+def age(page, uuid, now):
+    return now - page.one("exporter_device_last_success_timestamp_seconds", gpu_uuid=uuid)
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR])
+def test_a_wall_clock_that_is_set_by_an_hour_changes_no_figure(node, clock, step):
+    node.run()
+    wait_for(lambda: settled(node))
+    before, since = node.page(), time.monotonic()
+    clock.set(wall_seconds=step)
+    time.sleep(4.0)
+    after = compare(node, before, since, most=1.0)
+    assert after.one("exporter_errors_total", source="watchdog", reason="stood_still") is None
+    # times of past events moved with the clock: the GPU was last read a moment ago, by either
+    assert age(after, node.driver.gpus[0].uuid, time.time() + step) == pytest.approx(0.2, abs=1.0)
+    last = after.one("container_gpu_last_active_timestamp_seconds", pod="alone")
+    assert time.time() + step - last == pytest.approx(0.2, abs=1.0)
+    start = [v for k, v in after.values.items() if k[0] == "process_start_time_seconds"]
+    assert start == [v for k, v in before.values.items() if k[0] == "process_start_time_seconds"]
+
+
+def test_what_ended_before_the_clock_was_set_keeps_its_age(node, clock):
+    node.run()
+    wait_for(lambda: settled(node))
+    node.driver.gpus[0].util_gpu = node.driver.gpus[0].util_encoder = 0.0
+    node.driver.gpus[0].util_decoder = 0.0
+    node.driver.write()
+    time.sleep(2.5)
+    page = node.page()
+    idle = time.time() - page.one("container_gpu_last_active_timestamp_seconds", pod="alone")
+    assert idle > 1.5
+    clock.set(wall_seconds=HOUR)
+    time.sleep(0.6)
+    page = node.page()
+    last = page.one("container_gpu_last_active_timestamp_seconds", pod="alone")
+    assert time.time() + HOUR - last == pytest.approx(idle + 0.6, abs=1.0)
+
+
+def test_a_suspended_machine_has_a_gap_and_keeps_its_allocations(node, clock):
+    node.run()
+    wait_for(lambda: settled(node))
+    before, since = node.page(), time.monotonic()
+    clock.set(wall_seconds=HOUR, boot_seconds=HOUR)
+    time.sleep(3.0)
+    # the fake driver claims to have sampled up to the last moment, as far as its buffer holds
+    after = compare(node, before, since, most=1.0, sampled=21.0)
+    assert after.one("container_gpu_allocated", pod="alone") == 1.0
+    assert after.one("exporter_errors_total", source="watchdog", reason="stood_still") == 1.0
+    assert after.one("exporter_errors_total", source="kubelet", reason="stale_dropped") is None
+    assert all(after.one("device_up", gpu=str(i)) == 1.0 for i in range(2))
+    assert get(f"{node.url}/healthz")[0] == 200
+
+
+def test_a_process_that_was_stopped_goes_on_where_it_was(node):
+    process = node.run()
+    wait_for(lambda: settled(node))
+    before, since = node.page(), time.monotonic()
+    os.kill(process.popen.pid, signal.SIGSTOP)
+    time.sleep(2.0)
+    os.kill(process.popen.pid, signal.SIGCONT)
+    time.sleep(1.5)
+    compare(node, before, since, most=0.5)
+    assert get(f"{node.url}/healthz")[0] == 200
