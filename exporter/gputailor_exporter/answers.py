@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import h11
 
-from gputailor_exporter import __version__, landing
+from gputailor_exporter import __version__
 from gputailor_exporter.negotiation import accepts_gzip, choose_format, wait_seconds
 from gputailor_exporter.webaccess import Rules
 
@@ -105,6 +105,8 @@ def _metrics(server: "MetricsServer", asked: dict[str, str], deadline: float) ->
 
 
 def _landing(source: "SnapshotSource") -> Answer:
+    from gputailor_exporter import landing  # noqa: PLC0415 - for people, who seldom come by
+
     text = landing.page(
         source.snapshot(), ready=source.ready, healthy=source.healthy, trouble=source.trouble
     )

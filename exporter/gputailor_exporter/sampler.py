@@ -275,7 +275,8 @@ class Sampler:
 
     def _fail(self, uuid: str, reason: Reason) -> None:
         self._accounts.fail(uuid, reason, self._clock.monotonic())
-        self._self.fail_device(uuid, reason)
+        if self._self.fail_device(uuid, reason) and reason is Reason.GPU_IS_LOST:
+            self._discovery.soon()  # a MIG instance that was taken apart leaves at once
         self._self.count_error(self._backend.name, reason)
         self._snapshot = None
 

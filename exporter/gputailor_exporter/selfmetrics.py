@@ -53,9 +53,11 @@ class SelfMetrics:
         self._device_success[gpu_uuid] = at
         self._failures.pop(gpu_uuid, None)
 
-    def fail_device(self, gpu_uuid: str, reason: Reason) -> None:
-        """Note why the device does not answer; it holds until it is read well."""
+    def fail_device(self, gpu_uuid: str, reason: Reason) -> bool:
+        """Note why the device does not answer, until it is read well; whether that is news."""
+        news = self._failures.get(gpu_uuid) is not reason
         self._failures[gpu_uuid] = reason
+        return news
 
     def forget_device(self, gpu_uuid: str) -> None:
         """Drop the duration of a device that left."""

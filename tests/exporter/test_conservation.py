@@ -143,39 +143,47 @@ class Node(RuleBasedStateMachine):
         return values(snapshot.with_families(self.own.families()))
 
     @rule(
-        step=st.floats(0.1, 2.0) | st.floats(2.0, 9.0),
-        late=st.just(0.0) | st.floats(0.0, 2.0),
+        step=st.sampled_from([0.1, 1.0, 2.0]) | st.floats(0.1, 9.0),
+        held=st.none() | st.lists(HOLDERS, min_size=1, max_size=5),
+        late=st.sampled_from([0.0, 0.0, 0.3, 1.5]),
         cycles=st.lists(CYCLE, min_size=1, max_size=3),
     )
-    def read(self, step, late, cycles):
-        """A reading of every device, which may arrive ``late`` after its own time."""
+    def go_on(self, step, held, late, cycles):
+        """Time passes, kubelet may answer, and every device's reading arrives.
+
+        A reading that took long carries the time at which it began, before kubelet's answer.
+        """
         self.now, self.steps = self.now + step, self.steps + 1
+        if held is not None:
+            self.hand_out(held)
         for place, identity in enumerate(self.present.values()):
             self.joules[identity.uuid] += 100.0 * step
-            given = dict(cycles[place % len(cycles)])
-            signals, covers = given.pop("signals"), given.pop("covers")
-            energy = self.joules[identity.uuid] if given["power_watts"] is None else None
-            one = reading(self.now - late, signals, covers=covers, energy_joules=energy, **given)
-            self.accounts.advance(identity, one, owner, WALL + self.now)
+            self.read(identity, self.now - late, cycles[place % len(cycles)])
+
+    def read(self, identity, at, cycle):
+        given = dict(cycle)
+        signals, covers = given.pop("signals"), given.pop("covers")
+        energy = self.joules[identity.uuid] if given["power_watts"] is None else None
+        one = reading(at, signals, covers=covers, energy_joules=energy, **given)
+        self.accounts.advance(identity, one, owner, WALL + self.now)
+
+    def hand_out(self, held):
+        """Who holds each of five devices, of which some may not be here."""
+        allocations = [
+            Allocation(ref, identity.uuid, way, share, lasting)
+            for place, identity in enumerate((GPU, OTHER, *SLICES))
+            for ref, way, share, lasting in held[place % len(held)]
+        ]
+        self.accounts.set_allocations(allocations, self.now)
 
     @rule(uuid=st.sampled_from([GPU.uuid, OTHER.uuid]))
     def reload_driver(self, uuid):
         self.joules[uuid] = 0.0
 
-    @rule(
-        step=st.floats(0.0, 2.0) | st.floats(2.0, 15.0),
-        held=st.lists(HOLDERS, min_size=1, max_size=5),
-    )
-    def hand_out(self, step, held):
-        """Kubelet's answer: who holds each of five devices, of which some may not be here."""
+    @rule(step=st.floats(0.0, 25.0), held=st.lists(HOLDERS, min_size=1, max_size=5))
+    def hang_while_kubelet_answers(self, step, held):
         self.now += step
-        devices = (GPU, OTHER, *SLICES)
-        allocations = [
-            Allocation(ref, identity.uuid, way, share, lasting)
-            for place, identity in enumerate(devices)
-            for ref, way, share, lasting in held[place % len(held)]
-        ]
-        self.accounts.set_allocations(allocations, self.now)
+        self.hand_out(held)
 
     @rule(slices=st.sets(st.integers(0, 2)))
     def divide(self, slices):
@@ -257,7 +265,7 @@ def check_memory(after):
                 assert parts[row[2]] + rest == pytest.approx(whole)
 
 
-Node.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+Node.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
 TestEveryScheduleConserves = Node.TestCase
 
 
@@ -267,7 +275,7 @@ def test_a_restart_is_seen_by_its_start_time_and_begins_at_0():
     busy = {"signals": {Signal.KERNEL: 1.0}, "covers": None}
     quiet = {"used_bytes": GIB, "power_watts": None, "processes": None}
     for _ in range(3):
-        node.read(1.0, 0.0, [{**busy, **quiet, "process_utilization_known": False}])
+        node.go_on(1.0, None, 0.0, [{**busy, **quiet, "process_utilization_known": False}])
     first = node.look()
     node.start_exporter()
     second = node.look()

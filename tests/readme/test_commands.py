@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gputailor_agent import metrics
 from tests.fakes.nvml import GIB, FakeGpu
 from tests.readme import commands
 from tests.readme.commands import elsewhere, runs
@@ -27,6 +28,9 @@ REPORT = (
 )
 DOCTOR = "gputailor doctor --target http://node-1:9836"
 NODE = "http://node-1:9836"
+#: A free port, and no half minute between two scrapes.
+QUICK = {"GPUTAILOR_LISTEN": "127.0.0.1:0", "GPUTAILOR_SCRAPE_SECONDS": "1"}
+SCRAPED = re.compile(rf'{metrics.SCRAPES.name}{{outcome="read".*}} (?P<count>\S+)')
 
 
 @pytest.fixture
@@ -100,13 +104,15 @@ def test_an_agent_scrapes_stores_and_a_report_comes_from_its_store(tmp_path, env
     node = typed(f"gputailor-exporter --backend simulated {scenario} --listen 127.0.0.1:0", env)
     here = {NODE: node.url()}
 
-    agent = typed(elsewhere(SERVE, here), env | {"GPUTAILOR_LISTEN": "127.0.0.1:0"})
-    url = agent.url()
-    page = eventually(
-        lambda: re.search("1 of 1 exporter answered", httpx.get(url, trust_env=False).text),
-        "the page tells of a scrape",
-    )
-    assert page
+    agent = typed(elsewhere(SERVE, here), env | QUICK)
+    page = f"{agent.url()}/metrics"
+
+    def scrapes():
+        found = SCRAPED.search(httpx.get(page, trust_env=False).text)
+        return found is not None and float(found["count"]) >= 3
+
+    eventually(scrapes, "it has scraped three times")
+    assert "1 of 1 exporter answered" in httpx.get(agent.url(), trust_env=False).text
     assert agent.interrupt() == 0
 
     said = commands.run(REPORT, tmp_path, env)

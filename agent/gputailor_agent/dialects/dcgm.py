@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gputailor_agent.dialects.base import Holder
-from gputailor_agent.dialects.gauges import Gauge, Measure, Subject
+from gputailor_agent.dialects.gauges import OF_THE_PROCESS, Gauge, Ignored, Measure, Subject
 from gputailor_agent.model.usage import Device
 
 NAME: Final = "dcgm"

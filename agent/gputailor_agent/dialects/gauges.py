@@ -1,12 +1,14 @@
 """What a dialect of gauges owes the sources: exporters that publish values, not counters.
 
 Of such an exporter the server is asked for means (of memory: maxima) of five minutes. A module of
-this package registers itself by having ``GAUGES``; adding one touches one file.
+this package registers itself by having ``GAUGES``; adding one touches one file. Each names every
+metric of its exporter: read, or ignored with the reason, so that nothing is passed over in silence.
 """
 
 import importlib
 import math
 import pkgutil
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
@@ -21,6 +23,7 @@ _ROUNDED: Final = 1.05
 #: No card has more; a "blank" of DCGM (2**31 - 16 and up, as MiB or watts) lies far above.
 _MOST_BYTES: Final = 2.0**50
 _MOST_WATTS: Final = 1e5
+_MOST_IDLE_SECONDS: Final = 1e9
 
 
 class Measure(StrEnum):
@@ -30,14 +33,27 @@ class Measure(StrEnum):
     MEMORY_USED = "memory_used"  # bytes, as are the next two
     MEMORY_FREE = "memory_free"
     MEMORY_RESERVED = "memory_reserved"
+    MEMORY_TOTAL = "memory_total"  # bytes of the device, or what the container may have of it
     POWER = "power"  # watts
+    IDLE = "idle"  # seconds since the last kernel
+    INFO = "info"  # labels that describe the device; its value says nothing
+
+
+#: What is read once, as of the end of the hour.
+AT_THE_END: Final = frozenset(
+    {Measure.MEMORY_FREE, Measure.MEMORY_RESERVED, Measure.MEMORY_TOTAL, Measure.INFO}
+)
+
+
+_MOST: Final = {Measure.POWER: _MOST_WATTS, Measure.IDLE: _MOST_IDLE_SECONDS}
 
 
 class Gauge(NamedTuple):
     """One metric. ``names``: its present name first, then former ones; one of them is read.
 
     ``group``: gauges that come and go together. ``of_instance``: the value on a MIG instance's
-    series is the instance's own, not a copy of its parent's.
+    series is the instance's own, not a copy of its parent's. ``of_holder``: the value is the
+    container's own even where several share the device. ``labels``: only series with these.
     """
 
     names: tuple[str, ...]
@@ -46,6 +62,8 @@ class Gauge(NamedTuple):
     scale: float = 1.0
     group: str = "device"
     of_instance: bool = False
+    of_holder: bool = False
+    labels: tuple[tuple[str, str], ...] = ()
 
     def canonical(self, raw: float) -> float | None:
         """The value in base units; None for what cannot be true (sentinels, NaN, negatives)."""
@@ -54,8 +72,7 @@ class Gauge(NamedTuple):
             return None
         if self.measure is Measure.ACTIVITY:
             return min(1.0, value) if value <= _ROUNDED else None
-        most = _MOST_WATTS if self.measure is Measure.POWER else _MOST_BYTES
-        return value if value <= most else None
+        return value if value <= _MOST.get(self.measure, _MOST_BYTES) else None
 
 
 class Subject(NamedTuple):
@@ -63,6 +80,20 @@ class Subject(NamedTuple):
 
     holder: Holder | None
     device: Device
+
+
+class Ignored(NamedTuple):
+    """Metrics that are not read, by a pattern of the whole name, and the reason."""
+
+    pattern: str
+    reason: str
+
+
+class Coverage(NamedTuple):
+    """What a dialect does with one metric: ``gauges`` that read it, or the reason to ignore it."""
+
+    gauges: tuple[Gauge, ...]
+    ignored: str
 
 
 class GaugeDialect(Protocol):
@@ -73,8 +104,24 @@ class GaugeDialect(Protocol):
         """Name that usage rows carry."""
 
     @property
+    def exporter(self) -> str:
+        """The exporter by the name that people know it by."""
+
+    @property
+    def rank(self) -> int:
+        """Where it stands among sources of the same signal: the lowest is believed."""
+
+    @property
+    def holders(self) -> str:
+        """How its series tell which container holds a device; '' where they do not."""
+
+    @property
     def prefixes(self) -> tuple[str, ...]:
         """Beginnings of this exporter's metric names."""
+
+    @property
+    def ignored(self) -> tuple[Ignored, ...]:
+        """Every metric of the exporter that is not read."""
 
     @property
     def gauges(self) -> tuple[Gauge, ...]:
@@ -84,9 +131,22 @@ class GaugeDialect(Protocol):
         """Whom a series is about; None where it names no device."""
 
 
+def coverage(dialect: GaugeDialect, metric: str) -> Coverage | None:
+    """Return what the dialect does with a metric; None where it does not know it."""
+    gauges = tuple(gauge for gauge in dialect.gauges if metric in gauge.names)
+    reason = next((i.reason for i in dialect.ignored if re.fullmatch(i.pattern, metric)), "")
+    return Coverage(gauges, "" if gauges else reason) if gauges or reason else None
+
+
+#: What client libraries add to any exporter's page; a dialect lists it with its own.
+OF_THE_PROCESS: Final = Ignored(
+    r"(go|process|python|promhttp|scrape)_.+|up", "of the exporter's own process"
+)
+
+
 @cache
 def gauge_dialects() -> tuple[GaugeDialect, ...]:
-    """Every dialect of gauges known, by name."""
+    """Every dialect of gauges known, the most believed first."""
     found: list[GaugeDialect] = []
     for module in pkgutil.iter_modules(package.__path__):
         dialect = getattr(
@@ -94,4 +154,4 @@ def gauge_dialects() -> tuple[GaugeDialect, ...]:
         )
         if dialect is not None:
             found.append(dialect)
-    return tuple(sorted(found, key=lambda dialect: dialect.name))
+    return tuple(sorted(found, key=lambda dialect: (dialect.rank, dialect.name)))

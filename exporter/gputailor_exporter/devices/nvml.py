@@ -44,6 +44,7 @@ from gputailor_exporter.devices.nvml_discovery import (
     read_versions,
 )
 from gputailor_exporter.devices.nvml_events import EventSet
+from gputailor_exporter.devices.nvml_library import preload
 from gputailor_exporter.devices.nvml_reading import ReadDevice
 from gputailor_exporter.devices.patience import PATIENCE_SECONDS, Patience
 
@@ -120,7 +121,7 @@ class NvmlBackend:
         """Load and start the driver's library; raises ``DeviceError`` where that fails."""
         self._closed.clear()
         try:
-            call("nvmlInit")
+            _start()
         except pynvml.NVMLError as error:
             advice = _ADVICE.get(error.value, "see whether `nvidia-smi` works here")
             text = f"nvmlInit: {describe(error)}. What to do: {advice}"
@@ -295,6 +296,16 @@ class NvmlBackend:
                 bound = (device / "driver").resolve().name == "nvidia"
                 count += bound and kind in {"0x0300", "0x0302"}
         return count
+
+
+def _start() -> None:
+    """Load and start the library, from wherever it is."""
+    try:
+        call("nvmlInit")
+    except pynvml.NVMLError as error:
+        if error.value != pynvml.NVML_ERROR_LIBRARY_NOT_FOUND or not preload():
+            raise
+        call("nvmlInit")
 
 
 def _words(error: Exception) -> str:
