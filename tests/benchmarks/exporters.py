@@ -4,29 +4,27 @@
 
 Both run at the same time, at 1 s sampling, on drivers of the same description with the same call
 latencies, with compiled bytecode, and are scraped at the same moments. CPU is user and system time
-from /proc/<pid>/stat over the window, which contains the scrapes. A latency sleeps inside the
-call: it costs its caller time but no CPU, so that the figures are what the exporters themselves
-spend; how long each stood in driver calls is counted beside it, because a real driver spends part
-of that in the kernel at the caller's cost.
+from /proc/<pid>/stat over a window with a scrape every five seconds; then come the scrapes whose
+latency counts, close together, each of a page that is new. A call's latency sleeps: it costs its
+caller time but no CPU, so that the figures are what the exporters themselves spend. How long each
+stood in driver calls is counted beside it, because a real driver spends part of that in the kernel
+at the caller's cost.
 """
 
 import argparse
 import gzip
 import http.client
+import math
 import os
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import cycle, islice
 from pathlib import Path
-from statistics import median
 
 from tests.fakes.fixtures import cache_folder
 from tests.fakes.kubelet import Container, Kubelet, Pod
@@ -48,8 +46,14 @@ LATENCIES: Mapping[str, float] = {
     "nvmlDeviceGetPcieThroughput": 20e-3,
 }
 SLICES = 7
+#: What the fake driver answers for a GPU that fell off the bus.
+GPU_IS_LOST = 15.0
+SETTLE_SECONDS = 6.0
+SCRAPE_EVERY = 5.0
+#: Between two scrapes whose latency counts: not a divisor of 1 s, so that they meet every moment of
+#: an exporter's beat.
+SCRAPE_SECONDS = 0.11
 TICKS = os.sysconf("SC_CLK_TCK")
-MIB = 2**20
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,11 @@ class Load:
     gpus: int
     processes: int
     mig: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its name on the command line."""
+        return f"{self.gpus}x{self.processes}{'-mig' if self.mig else ''}"
 
     @property
     def name(self) -> str:
@@ -71,6 +80,11 @@ LOADS = tuple(
     for gpus, mig in ((1, False), (8, False), (16, False), (8, True))
     for processes in (0, 8, 200)
 )
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Quantile of sorted values by the nearest rank."""
+    return values[max(0, math.ceil(share * len(values)) - 1)]
 
 
 @dataclass
@@ -91,9 +105,9 @@ class Figures:
         """Milliseconds of CPU for each second of each GPU."""
         return self.cpu_seconds / self.window_seconds / gpus * 1000
 
-    def scrape_ms(self, quantile: float) -> float:
-        """Quantile of the scrapes' latency, by the nearest rank."""
-        return self.scrapes[min(len(self.scrapes) - 1, int(quantile * len(self.scrapes)))] * 1000
+    def scrape_ms(self, share: float) -> float:
+        """Quantile of the scrapes' latency."""
+        return quantile(self.scrapes, share) * 1000
 
 
 @dataclass
@@ -141,19 +155,21 @@ class Process:
 
 
 @contextmanager
-def node(load: Load, folder: Path) -> Iterator[Mapping[str, str]]:
-    """The machine: driver state, processes, cgroups and kubelet; gives the driver's environment."""
+def node(load: Load, folder: Path) -> Iterator[tuple[FakeDriver, Mapping[str, str]]]:
+    """The machine: driver, processes, cgroups and kubelet; with the exporters' environment."""
     with ExitStack() as stack:
         pids = [stack.enter_context(_idler()) for _ in range(load.processes)]
         driver = machine(load, folder / "driver", pids)
         holders = _pods(load, driver, folder, pids)
         stack.enter_context(Kubelet(folder / "kubelet.sock", holders))
-        yield driver.environment(build(cache_folder()), compiled_environment())
+        yield driver, driver.environment(build(cache_folder()), compiled_environment())
 
 
 def machine(load: Load, state: Path, pids: Sequence[int]) -> FakeDriver:
     """Write the state of a driver with H100s that work half of the time."""
-    driver = FakeDriver(state, faults={(name, "*"): {"latency": s} for name, s in LATENCIES.items()})
+    driver = FakeDriver(
+        state, faults={(name, "*"): {"latency": s} for name, s in LATENCIES.items()}
+    )
     for index in range(load.gpus):
         driver.add(_gpu(load, pids[index :: load.gpus]))
     driver.write()
@@ -218,7 +234,9 @@ def _pods(load: Load, driver: FakeDriver, folder: Path, pids: Sequence[int]) -> 
         (folder / "pods" / f"team_train-{number}_{uid}" / "main").mkdir(parents=True)
         pods.append(Pod("team", f"train-{number}", [Container("main", {resource: [device]})]))
         for pid in pids[number :: len(ids)]:
-            _process(folder / "proc" / str(pid), pid, f"0::/kubepods/pod{uid}/{'c' * 52}{number:012d}")
+            _process(
+                folder / "proc" / str(pid), pid, f"0::/kubepods/pod{uid}/{'c' * 52}{number:012d}"
+            )
     return pods
 
 
@@ -281,12 +299,8 @@ def started(name: str, folder: Path, environment: Mapping[str, str]) -> Iterator
         _await_page(made, process, folder / f"{name}.log")
         yield made
     finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process.kill()
+        process.wait()
 
 
 def _await_page(made: Process, process: "subprocess.Popen[bytes]", log: Path) -> None:
@@ -305,33 +319,119 @@ def _await_page(made: Process, process: "subprocess.Popen[bytes]", log: Path) ->
 def measure(
     load: Load, *, seconds: float, scrapes: int, names: Sequence[str] = tuple(EXPORTERS)
 ) -> dict[str, Figures]:
-    """Run the exporters beside each other on ``load``; scrapes are spread over the window."""
+    """Run the exporters beside each other on ``load`` and return the figures of each."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         root = Path(folder)
-        environment = stack.enter_context(node(load, root))
+        _, environment = stack.enter_context(node(load, root))
         running = [stack.enter_context(started(name, root, environment)) for name in names]
-        time.sleep(6.0)  # the first readings, discovery and allocations are over
+        time.sleep(SETTLE_SECONDS)  # the first readings, discovery and allocations are over
         before = {one.name: (one.cpu_seconds(), *one.driver()) for one in running}
         begun = time.monotonic()
-        for number in range(scrapes):
-            time.sleep(max(0.0, begun + (number + 0.5) * seconds / scrapes - time.monotonic()))
-            for one in running if number % 2 else reversed(running):
-                one.scrape()
-        time.sleep(max(0.0, begun + seconds - time.monotonic()))
-        return {one.name: _figures(one, before[one.name], begun) for one in running}
+        scrape_evenly(running, int(seconds / SCRAPE_EVERY), seconds)
+        window = time.monotonic() - begun
+        after = {one.name: (one.cpu_seconds(), *one.driver()) for one in running}
+        for one in running:
+            one.scrapes.clear()
+        scrape_evenly(running, scrapes, scrapes * SCRAPE_SECONDS)
+        return {
+            one.name: _figures(one, before[one.name], after[one.name], window) for one in running
+        }
 
 
-def _figures(one: Process, before: tuple[float, int, float], begun: float) -> Figures:
-    cpu, window = one.cpu_seconds() - before[0], time.monotonic() - begun
-    calls, slept = one.driver()
+def scrape_evenly(running: Sequence[Process], count: int, seconds: float) -> None:
+    """Scrape all in turn, ``count`` times spread over the time."""
+    begun = time.monotonic()
+    for number in range(count):
+        time.sleep(max(0.0, begun + (number + 0.5) * seconds / count - time.monotonic()))
+        for one in running if number % 2 else reversed(running):
+            one.scrape()
+    time.sleep(max(0.0, begun + seconds - time.monotonic()))
+
+
+def _figures(
+    one: Process,
+    before: tuple[float, int, float],
+    after: tuple[float, int, float],
+    window: float,
+) -> Figures:
     return Figures(
-        cpu_seconds=cpu,
+        cpu_seconds=after[0] - before[0],
         window_seconds=window,
         resident_mib=one.kib("status", "VmRSS") / 1024,
         proportional_mib=one.kib("smaps_rollup", "Pss") / 1024,
-        driver_calls=calls - before[1],
-        driver_seconds=slept - before[2],
+        driver_calls=after[1] - before[1],
+        driver_seconds=after[2] - before[2],
         page_bytes=len(one.page),
         series=sum(1 for line in one.page.splitlines() if line and not line.startswith(b"#")),
         scrapes=sorted(one.scrapes),
     )
+
+
+def measure_faults(*, scrapes: int) -> tuple[list[float], list[float], bytes]:
+    """Latencies of our exporter on 8 GPUs, in seconds, sorted: well, then with two bad GPUs.
+
+    Every call about one GPU hangs for ever, another GPU is lost. The last page comes with them.
+    """
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        root = Path(folder)
+        driver, environment = stack.enter_context(node(Load(8, 8), root))
+        one = stack.enter_context(started("gputailor-exporter", root, environment))
+        time.sleep(SETTLE_SECONDS)
+        scrape_evenly([one], scrapes, scrapes * SCRAPE_SECONDS)
+        well = sorted(one.scrapes)
+        driver.faults = {
+            **{("*", 3): {"hang": 1.0}, ("*", 5): {"error": GPU_IS_LOST}},
+        }
+        driver.write()
+        time.sleep(SETTLE_SECONDS)
+        one.scrapes.clear()
+        scrape_evenly([one], scrapes, scrapes * SCRAPE_SECONDS)
+        return well, sorted(one.scrapes), one.page
+
+
+HEADER = (
+    "| GPUs | processes | exporter | CPU, ms per GPU and second | ratio | resident (Pss), MiB | "
+    "driver calls per GPU and second (ms inside) | scrape p50 / p99, ms | page |\n"
+    "|---|---|---|---|---|---|---|---|---|\n"
+)
+
+
+def row(load: Load, name: str, one: Figures, other: Figures) -> str:
+    """One line of the table; the ratio is this exporter's CPU to the other's."""
+    seconds = one.window_seconds * load.gpus
+    return (
+        f"| {load.name} | {load.processes} | {name} | {one.cpu_ms_per_gpu_second(load.gpus):.2f} | "
+        f"{one.cpu_seconds / other.cpu_seconds:.2f} | "
+        f"{one.resident_mib:.1f} ({one.proportional_mib:.1f}) | "
+        f"{one.driver_calls / seconds:.1f} ({one.driver_seconds / seconds * 1000:.0f}) | "
+        f"{one.scrape_ms(0.5):.1f} / {one.scrape_ms(0.99):.1f} | "
+        f"{one.series} series, {one.page_bytes / 1000:.0f} kB |\n"
+    )
+
+
+def main() -> int:
+    """Print the table of all loads, or of those that are named (GPUs x processes)."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each load's CPU window")
+    parser.add_argument("--scrapes", type=int, default=200, help="whose latency is measured")
+    parser.add_argument("--loads", nargs="*", help="such as 8x200 or 8x200-mig; default: all")
+    given = parser.parse_args()
+    sys.stdout.write(HEADER)
+    for load in LOADS:
+        if given.loads and load.key not in given.loads:
+            continue
+        found = measure(load, seconds=given.seconds, scrapes=given.scrapes)
+        theirs = found["nvitop-exporter"]
+        for name, one in found.items():
+            sys.stdout.write(row(load, name, one, theirs))
+        sys.stdout.flush()
+    if not given.loads:
+        well, bad, _ = measure_faults(scrapes=given.scrapes)
+        for words, latencies in (("all well", well), ("one hangs, one lost", bad)):
+            half, most = quantile(latencies, 0.5) * 1000, quantile(latencies, 0.99) * 1000
+            sys.stdout.write(f"8 GPUs, {words}: scrape p50 {half:.1f} ms, p99 {most:.1f} ms\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,8 +4,8 @@ Where the shapes come from:
 - sysfs files of amdgpu and their units: the kernel's Documentation/gpu/amdgpu/{driver-misc,thermal}
   and Documentation/hwmon/sysfs-interface;
 - KFD's topology of an MI300X (ids, gfx_target_version 90402, 1216 SIMDs, partitions as nodes with
-  their own render nodes, platform devices amdgpu_xcp_N): captures in ROCm/k8s-device-plugin
-  (testdata, Apache-2.0) and its issue #157;
+  their own render nodes, platform devices amdgpu_xcp_N): public captures of such nodes, and
+  issue #157 of ROCm/k8s-device-plugin;
 - fdinfo of amdgpu, i915 and xe: examples in the kernel's drm-usage-stats and xe-drm-usage-stats;
 - the table of a Navi 10: Ricks-Lab/gpu-utils issue #122.
 """

@@ -5,13 +5,16 @@ Facts from the exporter's counter files and pages (Apache-2.0): ``Hostname`` bec
 ``pod_name`` from early releases; a MIG instance has ``GPU_I_ID`` and ``GPU_I_PROFILE`` beside its
 parent's UUID, and what the driver knows of the whole card only (utilisation, power) is copied onto
 its series; so is a shared card's value onto each pod's, which the rollup sees to.
+
+Outside Kubernetes the label ``hpc_job`` names the job that runs on a device (``0``: none does).
+It stands in for the pod: the job of a node is a holder in the namespace ``slurm``.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from gputailor_agent.dialects.base import Holder
 from gputailor_agent.dialects.gauges import OF_THE_PROCESS, Gauge, Ignored, Measure, Subject
+from gputailor_agent.dialects.labels import Labels, first, holder_of, told
 from gputailor_agent.model.usage import Device
 
 NAME: Final = "dcgm"
@@ -21,8 +24,9 @@ _PERCENT: Final = 0.01
 _PROFILING: Final = "profiling"
 _MEMORY: Final = "memory"  # a MIG instance has these where it has nothing else of its own
 _OWN: Final = "dcgm-exporter"  # part of the exporter's own pod and container names
-
-_Labels = Mapping[str, str]
+_NO_JOB: Final = frozenset({"", "0"})
+#: Namespace of the jobs that a batch scheduler outside Kubernetes runs.
+SLURM: Final = "slurm"
 
 
 def _names(field: str, former: str = "") -> tuple[str, ...]:
@@ -63,51 +67,75 @@ _GAUGES: Final = (
 )
 
 
-def _first(labels: _Labels, *names: str) -> str:
-    return next((labels[name] for name in names if labels.get(name)), "")
+_IGNORED: Final = (
+    Ignored(r"(?i)dcgm_(fi_dev_)?.*_clock", "clocks in MHz: no signal of use"),
+    Ignored(r"(?i)dcgm_(fi_dev_)?.*(temp|tmp)", "temperature: no signal of use"),
+    Ignored(
+        r"(?i)dcgm_fi_dev_total_energy_consumption|dcgm_total_energy_consumption",
+        "a counter of the card; energy of a holder is its mean power over the time observed",
+    ),
+    Ignored(
+        r"(?i)dcgm_fi_(prof_pcie|dev_pcie|prof_nvlink|dev_nvlink).*",
+        "links: typed gauge or counter by release, so its unit cannot be told",
+    ),
+    Ignored(r"(?i)dcgm_fi_dev_(fb_total|fb_used_percent)", "made of used, free and reserved"),
+    Ignored(r"(?i)dcgm_fi_dev_xid_errors|dcgm_xid_errors", "the last code only: repeats are lost"),
+    Ignored(r"(?i)dcgm_fi_dev_.*(ecc|remap|retired|row_).*", "health of the card, not its use"),
+    Ignored(
+        r"(?i)dcgm_(fi_dev_)?(vgpu_license|.*violation|power_mgmt|fan|pstate|persistence).*",
+        "settings and throttling, not use",
+    ),
+    Ignored(r"(?i)dcgm_exp_.*|dcgm_fi_driver_version|dcgm_fi_dev_count", "not a signal of use"),
+    OF_THE_PROCESS,
+)
 
 
-def _holder(labels: _Labels, gpu_uuid: str) -> Holder | None:
-    prefix = "exported_" if "exported_pod" in labels else ""
-    pod = _first(labels, f"{prefix}pod", "pod_name")
-    container = _first(labels, f"{prefix}container", "container_name")
-    if not pod or _OWN in pod or _OWN in container:
-        return None  # an idle device, onto which Prometheus put the labels of the exporter's pod
-    return Holder(
-        namespace=_first(labels, f"{prefix}namespace", "pod_namespace"),
-        pod=pod,
-        pod_uid=_first(labels, f"{prefix}pod_uid"),
-        container=container,
-        gpu_uuid=gpu_uuid,
+def _holder(labels: Labels, gpu_uuid: str, node: str) -> Holder | None:
+    held = holder_of(
+        labels,
+        gpu_uuid,
+        pod=("pod", "pod_name"),
+        namespace=("namespace", "pod_namespace"),
+        container=("container", "container_name"),
+        own=_OWN,
     )
+    job = first(labels, "hpc_job")
+    if held is None and job not in _NO_JOB:
+        return Holder(SLURM, f"{job}@{node}" if node else job, "", "job", gpu_uuid)
+    return held
 
 
 class _Dcgm:
     """The dialect of dcgm-exporter."""
 
     name = NAME
+    exporter = "NVIDIA dcgm-exporter"
+    rank = 20
+    holders = "`pod` or `exported_pod`, `pod_name` of early releases; `hpc_job` outside Kubernetes"
     prefixes = ("DCGM_FI_", "dcgm_")
+    ignored = _IGNORED
     gauges = _GAUGES
 
-    def identify(self, labels: _Labels, cluster: str) -> Subject | None:
+    def identify(self, labels: Labels, cluster: str) -> Subject | None:
         """Device and holder; a MIG instance is named ``MIG-<uuid of the card>/<instance>``."""
-        card = _first(labels, "UUID", "uuid")
+        card = first(labels, "UUID", "uuid")
         if not card:
             return None
-        instance = _first(labels, "GPU_I_ID")
+        instance = first(labels, "GPU_I_ID")
+        node = told(labels, "Hostname", "hostname", "node")
         uuid = f"MIG-{card}/{instance}" if instance else card
         device = Device(
             cluster=cluster,
             gpu_uuid=uuid,
-            node=_first(labels, "Hostname", "hostname", "node"),
-            index=_first(labels, "gpu"),
+            node=node,
+            index=first(labels, "gpu"),
             vendor="nvidia",
-            model=_first(labels, "modelName", "modelname"),
-            mig_profile=_first(labels, "GPU_I_PROFILE") if instance else "",
+            model=first(labels, "modelName", "modelname"),
+            mig_profile=first(labels, "GPU_I_PROFILE") if instance else "",
             parent_uuid=card if instance else "",
-            driver_version=_first(labels, "DCGM_FI_DRIVER_VERSION"),
+            driver_version=first(labels, "DCGM_FI_DRIVER_VERSION"),
         )
-        return Subject(_holder(labels, uuid), device)
+        return Subject(_holder(labels, uuid, node), device)
 
 
 GAUGES: Final = _Dcgm()

@@ -13,6 +13,8 @@ Labels = Mapping[str, str]
 
 _RENAMED: Final = "exported_"
 _PORT: Final = ":"
+#: Labels of the scraped pod that Prometheus' discovery of Kubernetes adds in most configurations.
+_OF_THE_TARGET: Final = ("pod", "namespace", "container")
 
 
 def first(labels: Labels, *names: str) -> str:
@@ -39,17 +41,19 @@ def holder_of(
     ``own``: part of the names of the exporter's own pods, which Prometheus puts onto the series of
     a device that nobody holds.
     """
-    prefix = _RENAMED if any(_RENAMED + name in labels for name in pod) else ""
-    name = first(labels, *(prefix + one for one in pod), *(pod[1:] if prefix else ()))
-    where = first(labels, *(prefix + one for one in container), *(container[1:] if prefix else ()))
+    renamed = any(_RENAMED + name in labels for name in _OF_THE_TARGET)
+
+    def read(names: tuple[str, ...]) -> str:
+        moved = _OF_THE_TARGET if renamed else ()
+        return first(labels, *(_RENAMED + one if one in moved else one for one in names))
+
+    name, where = read(pod), read(container)
     if not name or (own and (own in name or own in where)):
         return None
     return Holder(
-        namespace=first(
-            labels, *(prefix + one for one in namespace), *(namespace[1:] if prefix else ())
-        ),
+        namespace=read(namespace),
         pod=name,
-        pod_uid=first(labels, f"{prefix}pod_uid"),
+        pod_uid=told(labels, "pod_uid"),
         container=where,
         gpu_uuid=gpu_uuid,
     )
@@ -57,7 +61,9 @@ def holder_of(
 
 def node_of(labels: Labels, *names: str) -> str:
     """Where the device is: by the exporter's labels ``names``, else what Prometheus knows of it."""
-    named = told(labels, *names) or first(labels, "node", "node_name", "kubernetes_node", "nodename")
+    named = told(labels, *names) or first(
+        labels, "node", "node_name", "kubernetes_node", "nodename"
+    )
     if named:
         return named
     instance = first(labels, "instance")
