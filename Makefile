@@ -6,7 +6,7 @@ ARGS ?=
 PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-system lint format bench testbed clean
+.PHONY: help demo test test-system lint format bench bench-exporter testbed clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ format: $(VENV)/.installed-dev ## format and fix what can be fixed
 
 bench: $(VENV)/.installed-dev ## measurements; figures go to docs/benchmarks.md by hand
 	$(BIN)/python -m pytest -m bench -s tests/benchmarks
+
+bench-exporter: $(VENV)/.installed-dev ## the exporter beside others on one fake driver: CPU, memory, scrapes (12 minutes)
+	$(BIN)/python -m tests.benchmarks.exporters $(ARGS)
 
 testbed: $(VENV)/.installed-dev ## build what tests need beside Python: fake NVIDIA driver, real servers (once, by Go)
 	$(BIN)/python -m tests.fakes.build

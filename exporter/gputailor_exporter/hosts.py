@@ -33,6 +33,8 @@ from gputailor_exporter.processes import MPS_COMMAND
 from gputailor_exporter.tracking import PROC, TrackedProcesses
 
 NAME_SECONDS: Final = 10.0
+#: How long the first to ask for a user waits: names out of a file are there at once.
+PATIENCE_SECONDS: Final = 0.1
 #: How long the processes last seen stand for those of a device that does not answer.
 KEEP_SECONDS: Final = 120.0
 
@@ -54,7 +56,7 @@ class UserNames:
         self._look_up = look_up or (lambda uid: pwd.getpwuid(uid).pw_name)
         self._names: dict[int, str] = {}
         self._asked: dict[int, float] = {}
-        self._queue: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[int, threading.Event]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def name(self, uid: int) -> str | None:
@@ -65,22 +67,25 @@ class UserNames:
         now = self._clock()
         if uid not in self._asked:
             self._asked[uid] = now
-            self._queue.put(uid)
+            told = threading.Event()
+            self._queue.put((uid, told))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="users", daemon=True)
                 self._thread.start()
+            told.wait(PATIENCE_SECONDS)
         elif now - self._asked[uid] >= NAME_SECONDS:
             return self._names.setdefault(uid, str(uid))  # kept: a label does not change later
-        return None
+        return self._names.get(uid)
 
     def _work(self) -> None:
         while True:
-            uid = self._queue.get()
+            uid, told = self._queue.get()
             try:
                 name = self._look_up(uid)
             except (KeyError, OSError):
                 name = str(uid)
             self._names.setdefault(uid, name)
+            told.set()
 
 
 class HostAttribution:

@@ -246,20 +246,20 @@ DEVICE_INVALID_VALUES: Final = _device(
 DEVICE_UNATTRIBUTED_ACTIVE_SECONDS: Final = _device(
     "unattributed_active_seconds_total",
     Kind.COUNTER,
-    "Active seconds of a shared device that belong to no container.",
+    "Active seconds of the device that belong to no container.",
     "signal",
     unit="seconds",
 )
 DEVICE_UNATTRIBUTED_MEMORY: Final = _device(
     "unattributed_memory_used_bytes",
     Kind.GAUGE,
-    "Memory of a shared device that belongs to no container.",
+    "Memory of the device that belongs to no container.",
     unit="bytes",
 )
 DEVICE_UNATTRIBUTED_ENERGY: Final = _device(
     "unattributed_energy_joules_total",
     Kind.COUNTER,
-    "Energy of a shared device that belongs to no container.",
+    "Energy of the device that belongs to no container.",
     unit="joules",
 )
 

@@ -18,6 +18,7 @@ from gputailor_exporter import __version__
 from gputailor_exporter.accounting import AccountingSettings
 from gputailor_exporter.assembly import Parts, StartError, assemble
 from gputailor_exporter.devices.base import DeviceError
+from gputailor_exporter.discovery import DiscoverySettings
 from gputailor_exporter.heap import use_one_arena
 from gputailor_exporter.listening import ListenError
 from gputailor_exporter.logs import QueuedLog
@@ -107,6 +108,7 @@ def _settings(options: Options, started: float) -> SamplerSettings:
         options.node,
         accounting,
         started_wall=started,
+        discovery=DiscoverySettings(interval=min(10.0, 10 * options.interval)),
         hang_seconds=options.hang_after,
         keep_allocations_seconds=options.keep_allocations,
     )

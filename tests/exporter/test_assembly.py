@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from gputailor_exporter.allocations import ContainerRef
+from gputailor_exporter.allocations import UNTOLD, ContainerRef
 from gputailor_exporter.assembly import InTurn, SerialAttribution, StartError, assemble
 from gputailor_exporter.options import parse_options
 
@@ -23,6 +23,14 @@ def test_a_gpu_node_reads_nvml_and_asks_kubelet():
     assert found.backend.name == "nvml"
     assert found.allocations is not None
     assert isinstance(found.attribution, SerialAttribution)
+
+
+def test_a_bare_host_watches_the_processes_and_asks_no_kubelet(tmp_path):
+    found = parts("--attribution", "process", "--proc-root", str(tmp_path))
+    assert found.backend.name == "nvml"
+    assert found.allocations.name == "processes"
+    assert found.allocations.allocations((), 0.0) == ()
+    assert found.attribution.owner(1) == UNTOLD
 
 
 @pytest.mark.parametrize("flags", [(), SIMULATED])

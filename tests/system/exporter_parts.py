@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.exporter.hosttree import Host
 from tests.fakes.kubelet import Container, Kubelet, Pod
 from tests.fakes.nvml import GIB, FakeDriver, FakeGpu, FakeMig, FakeProcess
 from tests.processes import Process
@@ -26,11 +27,10 @@ QUICK = ("--interval", "0.25", "--hang-after", "0.5")
 #: How long a page may take on a busy two-core machine; alone it takes some milliseconds.
 PAGE_SECONDS = 2.0
 
-TOLD = {"kernel": 0.62, "memcopy": 0.34, "encoder": 0.22, "decoder": 0.14}
 GPM = {1: 71.0, 2: 41.0, 3: 31.0, 4: 17.0, 5: 27.0, 10: 37.0, 11: 3.0, 12: 13.0, 13: 23.0}
 GPM |= {20: 1000.0, 21: 2000.0, 60: 3000.0, 61: 4000.0}
-GPM_SIGNALS = {"graphics": 0.71, "sm": 0.41, "occupancy": 0.31, "integer": 0.17, "tensor": 0.27}
-GPM_SIGNALS |= {"dram": 0.37, "fp64": 0.03, "fp32": 0.13, "fp16": 0.23}
+#: Signals among them; the others are rates over links.
+GPM_SIGNALS = 9
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -115,6 +115,12 @@ class Page:
         }
 
 
+def in_pod(host: Host, pid: int, uid: str) -> None:
+    """A process of the pod's only container, as systemd and containerd arrange it."""
+    inside = f"kubepods-burstable-pod{uid.replace('-', '_')}.slice/cri-containerd-{'a' * 64}.scope"
+    host.process(pid, f"0::/kubepods.slice/kubepods-burstable.slice/{inside}\n")
+
+
 def read_page(text: str, seconds: float) -> Page:
     """Parse an exposition page."""
     values = {
@@ -145,7 +151,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 20.0, what: str =
         time.sleep(0.05)
 
 
-@dataclass
+@dataclass(repr=False)
 class Node:
     """Fake driver, kubelet and the exporter's process."""
 
@@ -153,6 +159,7 @@ class Node:
     library: Path
     driver: FakeDriver
     kubelet: Kubelet | None = None
+    host: Host | None = None
     variables: dict[str, str] = field(default_factory=dict)
     process: Process | None = None
     url: str = ""
@@ -161,9 +168,12 @@ class Node:
         """Start the exporter; with ``wait``, until it is ready."""
         self.driver.write()
         socket = str(self.folder / "kubelet.sock")
-        attribution = ("--attribution", "none")
+        attribution: tuple[str, ...] = ("--attribution", "none")
         if self.kubelet is not None:
             attribution = ("--pod-resources-socket", socket)
+        if self.host is not None:
+            proc, pods = str(self.host.proc), str(self.host.pods)
+            attribution += ("--proc-root", proc, "--pod-logs-root", pods)
         command = [sys.executable, "-m", "gputailor_exporter", "--listen", listen]
         self.process = Process(
             [*command, *QUICK, *attribution, *flags],
@@ -215,6 +225,13 @@ class Node:
         """Whether the GPU and its instances are said to be up."""
         page = page or self.page()
         return all(page.one("device_up", gpu_uuid=uuid) == 1.0 for uuid in self.uuids(index))
+
+    def settled(self, *indices: int) -> bool:
+        """Whether these GPUs (all, if none is named) are observed long enough for means."""
+        page = self.page()
+        chosen = indices or range(len(self.driver.gpus))
+        held = self.kubelet is not None
+        return all(settled(page.gpu(i, self.uuids(i)), held=held) for i in chosen)
 
     def stop(self) -> None:
         """End what still runs."""
@@ -298,6 +315,13 @@ def missing(samples: Mapping[Key, float], truth: Mapping[Key, float]) -> list[Ke
 def observed_seconds(samples: Mapping[Key, float]) -> float:
     """Seconds observed, over all devices, holders and signals."""
     return sum(value for key, value in samples.items() if key[0] in _OBSERVED)
+
+
+def settled(samples: Mapping[Key, float], *, held: bool, seconds: float = 1.0) -> bool:
+    """Whether all signals of a GPU, and of its holders, are observed long enough for their means."""
+    device, holder = ([v for k, v in samples.items() if k[0] == name] for name in _OBSERVED)
+    enough = len(device) >= GPM_SIGNALS and (bool(holder) or not held)
+    return enough and min((*device, *holder)) >= seconds
 
 
 def fell(before: Mapping[Key, float], after: Mapping[Key, float]) -> list[str]:

@@ -87,7 +87,7 @@ def seen(tmp_path_factory, fake_nvml_library):
     node.variables[NOTES] = str(notes)
     try:
         process = node.run()
-        wait_for(lambda: _settled(node, node.page()), what="all is observed")
+        wait_for(node.settled, what="all is observed")
         page = node.page()
         truth = [figures(page.gpu(i, node.uuids(i))) for i in (0, 1)]
         node.driver.gpus[0].events.append(FakeEvent(79))
@@ -109,13 +109,6 @@ def seen(tmp_path_factory, fake_nvml_library):
         frozenset(kinds["number"]),
         *truth,
     )
-
-
-def _settled(node: Node, page: Page) -> bool:
-    """Whether each device and each holder has its means."""
-    cut = page.one("container_gpu_observed_seconds_total", pod="pod-1", signal="sm")
-    whole = page.one("container_gpu_observed_seconds_total", pod="pod-0", signal="sm")
-    return (whole or 0.0) > 1.0 and (cut or 0.0) > 1.0
 
 
 def batches(functions):

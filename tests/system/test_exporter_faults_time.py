@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.exporter.hosttree import Host
 from tests.fakes.clock import ShiftedClock
 from tests.fakes.fixtures import cache_folder
 from tests.fakes.kubelet import Kubelet
@@ -17,6 +18,7 @@ from tests.system.exporter_parts import (
     fell,
     figures,
     get,
+    in_pod,
     missing,
     wait_for,
     working,
@@ -34,11 +36,16 @@ def node(tmp_path, fake_nvml_library):
     driver.origin -= 2 * HOUR  # so that the driver knew its figures an hour ago too
     for _ in range(2):
         driver.add(busy_gpu())
-    driver.gpus[1].processes.append(working(11))
+    driver.gpus[1].processes += [working(11), working(12, sm=15.0)]
     kubelet = Kubelet(tmp_path / "kubelet.sock")
     made = Node(tmp_path, fake_nvml_library, driver, kubelet)
     kubelet.start()
     one, shared = (gpu.uuid for gpu in driver.gpus)
+    made.host = Host(tmp_path)
+    for pod, pid in (("first", 11), ("second", 12)):
+        uid = UID[:-2] + str(pid)
+        made.host.pod("team", pod, uid, "main")
+        in_pod(made.host, pid, uid)
     made.hand_out({"alone": [one], "first": [f"{shared}::0"], "second": [f"{shared}::1"]})
     yield made
     made.stop()
@@ -55,8 +62,8 @@ def seconds(page, name="device_observed_seconds_total", **labels):
     return page.one(name, **{"signal": "kernel", "gpu": "0", **labels})
 
 
-def settled(node):
-    return (seconds(node.page()) or 0.0) > 1.5
+def shared_seconds(page):
+    return page.one("container_gpu_observed_seconds_total", pod="first", signal="kernel")
 
 
 def compare(node, before, since, *, most, sampled=0.0):
@@ -69,6 +76,7 @@ def compare(node, before, since, *, most, sampled=0.0):
     for index in range(2):
         uuids = node.uuids(index)
         truth = figures(before.gpu(index, uuids))
+        assert any("container_gpu_active" in key[0] for key in truth)
         said = after.gpu(index, uuids)
         assert contradictions(said, truth) == []
         assert missing(said, truth) == []
@@ -90,7 +98,7 @@ def age(page, uuid, now):
 @pytest.mark.parametrize("step", [HOUR, -HOUR])
 def test_a_wall_clock_that_is_set_by_an_hour_changes_no_figure(node, clock, step):
     node.run()
-    wait_for(lambda: settled(node))
+    wait_for(node.settled)
     before, since = node.page(), time.monotonic()
     clock.set(wall_seconds=step)
     time.sleep(4.0)
@@ -100,13 +108,17 @@ def test_a_wall_clock_that_is_set_by_an_hour_changes_no_figure(node, clock, step
     assert age(after, node.driver.gpus[0].uuid, time.time() + step) == pytest.approx(0.2, abs=1.0)
     last = after.one("container_gpu_last_active_timestamp_seconds", pod="alone")
     assert time.time() + step - last == pytest.approx(0.2, abs=1.0)
+    wait_for(
+        lambda: shared_seconds(node.page()) > shared_seconds(after) + 0.5,
+        what="sharers are told apart by the set clock too",
+    )
     start = [v for k, v in after.values.items() if k[0] == "process_start_time_seconds"]
     assert start == [v for k, v in before.values.items() if k[0] == "process_start_time_seconds"]
 
 
 def test_what_ended_before_the_clock_was_set_keeps_its_age(node, clock):
     node.run()
-    wait_for(lambda: settled(node))
+    wait_for(node.settled)
     node.driver.gpus[0].util_gpu = node.driver.gpus[0].util_encoder = 0.0
     node.driver.gpus[0].util_decoder = 0.0
     node.driver.write()
@@ -123,7 +135,7 @@ def test_what_ended_before_the_clock_was_set_keeps_its_age(node, clock):
 
 def test_a_suspended_machine_has_a_gap_and_keeps_its_allocations(node, clock):
     node.run()
-    wait_for(lambda: settled(node))
+    wait_for(node.settled)
     before, since = node.page(), time.monotonic()
     clock.set(wall_seconds=HOUR, boot_seconds=HOUR)
     time.sleep(3.0)
@@ -138,7 +150,7 @@ def test_a_suspended_machine_has_a_gap_and_keeps_its_allocations(node, clock):
 
 def test_a_process_that_was_stopped_goes_on_where_it_was(node):
     process = node.run()
-    wait_for(lambda: settled(node))
+    wait_for(node.settled)
     before, since = node.page(), time.monotonic()
     os.kill(process.popen.pid, signal.SIGSTOP)
     time.sleep(2.0)

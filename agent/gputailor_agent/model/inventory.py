@@ -155,6 +155,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     task_evidence: str = ""
     framework: str = ""  # "pytorch", "vllm", … or ''
     framework_evidence: str = ""
+    task_sure: bool = False  # the evidence leaves no other reading
+    framework_sure: bool = False
     preallocates: bool = False  # takes most of the memory whatever it needs
     preallocates_evidence: str = ""
     image: str = ""
@@ -162,6 +164,10 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     owner_api_version: str = ""
+    team: str = ""  # as labels, annotations or the namespace name it
+    queue: str = ""  # Kueue's, Volcano's, KAI's or Run:ai's
+    service_account: str = ""
+    priority_class: str = ""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

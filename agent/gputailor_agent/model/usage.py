@@ -137,7 +137,7 @@ class UsageKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     """What one container did with one device in one hour. None: this source cannot tell.
 
-    The rollup puts additive figures on the grid of ``quantise``, bytes of links on whole KiB.
+    A row without a pod is of a device of which the source names no holder. The rollup puts additive figures on the grid of ``quantise``, bytes of links on whole KiB.
     """
 
     key: UsageKey
@@ -163,6 +163,8 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     io_pressure_seconds: float | None = None
     restarts: int | None = None
     oom_kills: int | None = None
+    # signal or figure -> who measured it, where that is not ``dialect``; several joined by "+"
+    filled: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):

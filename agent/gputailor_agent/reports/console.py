@@ -13,8 +13,6 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from gputailor_agent.model.judgement import Plan
-from gputailor_agent.reports import explain_page, log_page, plan_page
 from gputailor_agent.reports.console_tables import draw_table, styled
 from gputailor_agent.reports.document import (
     Block,
@@ -27,9 +25,7 @@ from gputailor_agent.reports.document import (
     Paragraph,
     Table,
 )
-from gputailor_agent.reports.explain import Explanation
-from gputailor_agent.reports.formats import Format, Look
-from gputailor_agent.reports.runs import LogJudgement
+from gputailor_agent.reports.formats import Look, drawn
 
 _TONES: Final = {"good": "green", "warn": "yellow", "muted": "dim", "": ""}
 _HEADINGS: Final = {1: "bold underline", 2: "bold", 3: "italic"}
@@ -110,23 +106,6 @@ _DRAWERS: Final[dict[type[Block], Callable[[Any], list[RenderableType]]]] = {
 }
 
 
-def _plan(plan: Plan, look: Look) -> str:
-    return draw(plan_page.compose(plan), look)
-
-
-def _explanation(explanation: Explanation, look: Look) -> str:
-    return draw(explain_page.compose(explanation), look)
-
-
-def _log(judgements: tuple[LogJudgement, ...], look: Look) -> str:
-    return draw(log_page.compose(judgements), look)
-
-
-FORMAT: Final = Format(
-    name="table",
-    summary="tables for a terminal",
-    media_type="text/plain; charset=utf-8",
-    plan=_plan,
-    explanation=_explanation,
-    log=_log,
+FORMAT: Final = drawn(
+    "table", "tables for a terminal", media_type="text/plain; charset=utf-8", draw=draw
 )

@@ -15,6 +15,7 @@ from gputailor_agent.model.inventory import Workload
 from gputailor_agent.model.judgement import Evidence, Finding, Plan, Silence, SilenceKind, Verdict
 from gputailor_agent.model.profile import Window
 from gputailor_agent.reports import overview, units
+from gputailor_agent.reports.recorded import of_logs, retold
 from gputailor_agent.reports.wording import say, sentence
 from gputailor_agent.rules import RuleSettings, Threshold, registry
 from gputailor_agent.rules.base import Limits
@@ -123,6 +124,8 @@ def _similar(wanted: str, ids: list[str]) -> list[str]:
 
 def explain(plan: Plan, verdict: Verdict, rules: RuleSettings = DEFAULT_RULES) -> Explanation:
     """The explanation of one workload of a plan that was made with the settings ``rules``."""
+    if of_logs(plan):
+        verdict = retold(verdict)
     sections = []
     if verdict.primary is not None:
         sections.append(_found(verdict.primary, "recommended", rules))

@@ -12,6 +12,8 @@ from types import MappingProxyType
 import msgspec
 
 from gputailor_agent.model.judgement import Plan
+from gputailor_agent.reports import explain_page, log_page, plan_page
+from gputailor_agent.reports.document import Document
 from gputailor_agent.reports.explain import Explanation
 from gputailor_agent.reports.runs import LogJudgement
 
@@ -32,6 +34,20 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     plan: Callable[[Plan, Look], str]
     explanation: Callable[[Explanation, Look], str]
     log: Callable[[tuple[LogJudgement, ...], Look], str]
+
+
+def drawn(
+    name: str, summary: str, media_type: str, draw: Callable[[Document, Look], str]
+) -> Format:
+    """A format for people: all that there is to say is composed once, and drawn by one function."""
+    return Format(
+        name=name,
+        summary=summary,
+        media_type=media_type,
+        plan=lambda plan, look: draw(plan_page.compose(plan), look),
+        explanation=lambda explanation, look: draw(explain_page.compose(explanation), look),
+        log=lambda judgements, look: draw(log_page.compose(judgements), look),
+    )
 
 
 class UnknownFormatError(ValueError):

@@ -9,8 +9,7 @@ from html import escape
 from typing import Any, Final
 from urllib.parse import quote
 
-from gputailor_agent.model.judgement import Plan
-from gputailor_agent.reports import explain_page, log_page, plan_page, units
+from gputailor_agent.reports import units
 from gputailor_agent.reports.document import (
     Block,
     Bullets,
@@ -22,9 +21,7 @@ from gputailor_agent.reports.document import (
     Paragraph,
     Table,
 )
-from gputailor_agent.reports.explain import Explanation
-from gputailor_agent.reports.formats import Format, Look
-from gputailor_agent.reports.runs import LogJudgement
+from gputailor_agent.reports.formats import drawn
 
 _FONT: Final = "font-family:system-ui,-apple-system,'Segoe UI',Roboto,Arial,sans-serif"
 _LINE: Final = "border-bottom:1px solid #d0d7de"
@@ -141,23 +138,9 @@ _DRAWERS: Final[dict[type[Block], Draw]] = {
 }
 
 
-def _plan(plan: Plan, _look: Look) -> str:
-    return draw(plan_page.compose(plan))
-
-
-def _explanation(explanation: Explanation, _look: Look) -> str:
-    return draw(explain_page.compose(explanation))
-
-
-def _log(judgements: tuple[LogJudgement, ...], _look: Look) -> str:
-    return draw(log_page.compose(judgements))
-
-
-FORMAT: Final = Format(
-    name="html",
-    summary="one page without scripts, for a browser or a mail",
+FORMAT: Final = drawn(
+    "html",
+    "one page without scripts, for a browser or a mail",
     media_type="text/html; charset=utf-8",
-    plan=_plan,
-    explanation=_explanation,
-    log=_log,
+    draw=lambda document, _look: draw(document),
 )

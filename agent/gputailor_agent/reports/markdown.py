@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from gputailor_agent.model.judgement import Plan
-from gputailor_agent.reports import explain_page, log_page, plan_page
 from gputailor_agent.reports.document import (
     Block,
     Bullets,
@@ -16,9 +14,7 @@ from gputailor_agent.reports.document import (
     Paragraph,
     Table,
 )
-from gputailor_agent.reports.explain import Explanation
-from gputailor_agent.reports.formats import Format, Look
-from gputailor_agent.reports.runs import LogJudgement
+from gputailor_agent.reports.formats import drawn
 
 _SPECIAL: Final = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]<>#|~"} | {"\n": " "})
 
@@ -88,23 +84,9 @@ _DRAWERS: Final[dict[type[Block], Callable[[Any], str]]] = {
 }
 
 
-def _plan(plan: Plan, _look: Look) -> str:
-    return draw(plan_page.compose(plan))
-
-
-def _explanation(explanation: Explanation, _look: Look) -> str:
-    return draw(explain_page.compose(explanation))
-
-
-def _log(judgements: tuple[LogJudgement, ...], _look: Look) -> str:
-    return draw(log_page.compose(judgements))
-
-
-FORMAT: Final = Format(
-    name="markdown",
-    summary="GitHub-flavoured Markdown",
+FORMAT: Final = drawn(
+    "markdown",
+    "GitHub-flavoured Markdown",
     media_type="text/markdown; charset=utf-8",
-    plan=_plan,
-    explanation=_explanation,
-    log=_log,
+    draw=lambda document, _look: draw(document),
 )

@@ -21,6 +21,7 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Window
 from gputailor_agent.reports import units
+from gputailor_agent.reports.recorded import of_logs, retold
 from gputailor_agent.reports.wording import say, sentence
 
 STATES: Final = ("finding", "watching", "unknown", "ok")
@@ -124,7 +125,13 @@ def _use_of_observed(verdicts: tuple[Verdict, ...]) -> tuple[float | None, float
 
 def lines(plan: Plan) -> list[Line]:
     """One line per workload: what saves most first, then watching, unknown, fine by cost."""
-    return [line_of(verdict) for verdict in sorted(plan.verdicts, key=_rank)]
+    verdicts = map(retold, plan.verdicts) if of_logs(plan) else plan.verdicts
+    return [line_of(verdict) for verdict in sorted(verdicts, key=_rank)]
+
+
+def judged(plan: Plan) -> bool:
+    """Whether there was anything to judge by: any use of a GPU that was measured."""
+    return any(verdict.coverage for verdict in plan.verdicts)
 
 
 def to_do(plan: Plan) -> list[Line]:
@@ -231,7 +238,8 @@ def totals_text(summary: Totals) -> list[tuple[str, str]]:
         observed += f" (observed {units.ratio(summary.observed_share)} of the allocated GPU time)"
     saving = units.money(summary.saving, per="month")
     if summary.saving is None and not summary.states.get("finding"):
-        saving = say(Message(key="report.none_found"))
+        measured = bool(summary.observed_share)
+        saving = say(Message(key="report.none_found" if measured else "report.unmeasured"))
     if summary.saving_gpu_hours_per_month:
         saving += f" ({units.count(round(summary.saving_gpu_hours_per_month))} GPU-hours)"
     pairs = [

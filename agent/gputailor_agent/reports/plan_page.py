@@ -65,7 +65,8 @@ def _to_do(plan: Plan) -> tuple[Block, ...]:
     found = overview.to_do(plan)
     heading = Heading(text="What to do first")
     if not found:
-        return (heading, Paragraph(text=say(Message(key="report.nothing_to_do"))))
+        key = "report.nothing_to_do" if overview.judged(plan) else "report.not_judged"
+        return (heading, Paragraph(text=say(Message(key=key))))
     shown = found[:TOP]
     blocks: list[Block] = [heading, Listing(items=tuple(_item(line) for line in shown))]
     if len(found) > len(shown):

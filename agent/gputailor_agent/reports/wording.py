@@ -11,7 +11,6 @@ format; besides Python's own formats a template may name a unit, e.g. ``{peak:by
 """
 
 import pkgutil
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -20,13 +19,18 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 from gputailor_agent.model.judgement import Message
-from gputailor_agent.reports import units
+from gputailor_agent.reports import recorded, units
+from gputailor_agent.reports.plurals import agreed
 from gputailor_agent.rules import registry
 
 #: The reports' own sentences.
 MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "report.no_workloads": "No workload held a GPU inside the window.",
+        "report.no_workloads": "No workload is known to have held a GPU inside the window: none "
+        "did, or measuring has only just begun.",
+        "report.not_judged": "Not judged yet: no use of a GPU was measured inside the window. "
+        "Where measuring has only just begun, the next report has more.",
+        "report.unmeasured": "unknown, nothing is measured yet",
         "report.nothing_to_do": "Nothing to change was found with money on it.",
         "report.no_saving": "not quantified",
         "report.none_found": "nothing found",
@@ -114,9 +118,6 @@ MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
 #: Parts below the reports whose modules may keep a table ``MESSAGES`` of their own.
 _PARTS: Final = ("gputailor_agent.rules", "gputailor_agent.planner")
 
-#: Templates may leave the plural to the number before it.
-_OPEN_PLURAL: Final = re.compile(r"(\d[\d,.]*) (\w+)\(s\)")
-
 Translate = Callable[[str], str]
 
 
@@ -141,7 +142,7 @@ def messages() -> Mapping[str, str]:
     table: dict[str, str] = {}
     sources = [rule.messages for rule in registry()]
     sources += [getattr(module, "MESSAGES", {}) for name in _PARTS for module in _modules(name)]
-    for source in (*sources, MESSAGES):
+    for source in (*sources, recorded.MESSAGES, MESSAGES):
         for key, template in source.items():
             if table.setdefault(key, template) != template:
                 raise ValueError(f"message key {key!r} has two different templates")
@@ -167,7 +168,7 @@ def say(message: Message | None, *, translate: Translate = str, strict: bool = F
     template = messages().get(message.key)
     if template is not None:
         try:
-            return _numbered(_Template().vformat(translate(template), (), message.params))
+            return agreed(_Template().vformat(translate(template), (), message.params))
         except (KeyError, ValueError, TypeError) as error:
             if strict:
                 raise MissingMessageError(f"{message.key}: {error!r}") from error
@@ -175,13 +176,6 @@ def say(message: Message | None, *, translate: Translate = str, strict: bool = F
         raise MissingMessageError(message.key)
     params = ", ".join(f"{name}={value}" for name, value in sorted(message.params.items()))
     return f"{message.key} ({params})" if params else message.key
-
-
-def _numbered(text: str) -> str:
-    """``1 GPU(s)`` as ``1 GPU``, ``8 GPU(s)`` as ``8 GPUs``."""
-    return _OPEN_PLURAL.sub(
-        lambda match: f"{match[1]} {match[2]}{'' if match[1] == '1' else 's'}", text
-    )
 
 
 def sentence(text: str) -> str:

@@ -2,8 +2,8 @@
 
 A store remembers which hours it has of which server; only the others are asked for. Each hour is
 written in one transaction with that memory, so a run that is stopped goes on where it was. An hour
-that still runs is given out, never kept. Where our exporter and another one tell of the same
-device, ours counts.
+that still runs is given out, never kept. Where several exporters tell of the same device, the
+better one counts for each signal (``mixing``).
 """
 
 import hashlib
@@ -14,11 +14,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from gputailor_agent.dialects.gauges import gauge_dialects
 from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageKey, UsageRow
 from gputailor_agent.rollup.counters import CounterRollup, merge_device
 from gputailor_agent.rollup.means import MeansRollup
+from gputailor_agent.rollup.mixing import Told, mix
 from gputailor_agent.rollup.state import StateError, decode_state, encode_state
-from gputailor_agent.sources.prometheus import HourReading, PrometheusError, PrometheusSource
+from gputailor_agent.sources.prometheus import (
+    GaugeHour,
+    HourReading,
+    PrometheusError,
+    PrometheusSource,
+)
 from gputailor_agent.store import Store
 
 #: Called with hours done and hours there are to do.
@@ -68,21 +75,24 @@ class HourRollup:
             self.counters.add(page)
         ours = self.counters.take_rows()
         devices = {device.gpu_uuid: device for device in self.counters.devices()}
-        covered = _covered(reading)
-        others: list[UsageRow] = []
-        for gauges in reading.gauges:
+        now = [row for row in ours if row.key.hour == reading.hour]
+        earlier = [row for row in ours if row.key.hour != reading.hour]
+        own = {device.gpu_uuid for page in reading.pages for device in page.devices}
+        sources = [Told(now, dict(devices), _allocating(reading))]
+        for gauges in sorted(reading.gauges, key=_rank):
             rows, seen = self.means.add(gauges)
-            free = {d.gpu_uuid: d for d in seen if not {d.gpu_uuid, d.parent_uuid} & covered}
-            others += [row for row in rows if row.key.gpu_uuid in free]
-            for uuid, device in free.items():
-                known, at = devices.get(uuid), device.last_seen
-                devices[uuid] = merge_device(known, device, self.counters.cluster, at)
+            told = {device.gpu_uuid: device for device in seen}
+            sources.append(Told(rows, told))
+            for uuid, device in told.items():
+                if not {uuid, device.parent_uuid} & own:
+                    known, at = devices.get(uuid), device.last_seen
+                    devices[uuid] = merge_device(known, device, self.counters.cluster, at)
         self.problems.update(reading.problems)
         return RolledHour(
             hour=reading.hour,
             end=reading.end,
             whole=reading.whole,
-            rows=(*ours, *others),
+            rows=(*earlier, *mix(sources, float(reading.end - reading.hour))),
             devices=tuple(devices.values()),
         )
 
@@ -93,16 +103,22 @@ class HourRollup:
         return [*self.problems, *lines]
 
 
-def _covered(reading: HourReading) -> set[str]:
-    """Devices our exporter told of in the hour itself, and the cards of its MIG instances."""
-    return {
-        uuid
-        for page in reading.pages
-        if page.at > reading.hour
-        for device in page.devices
-        for uuid in (device.gpu_uuid, device.parent_uuid)
-        if uuid
-    }
+def _allocating(reading: HourReading) -> set[str]:
+    """Devices of exporters of ours that told in the hour itself who holds devices.
+
+    Such an exporter's word counts where it says that nobody holds one; an exporter that cannot
+    ask kubelet names no containers at all.
+    """
+    pages = [page for page in reading.pages if page.at > reading.hour]
+    able = {page.exporter for page in pages if page.containers}
+    return {device.gpu_uuid for page in pages if page.exporter in able for device in page.devices}
+
+
+def _rank(gauges: GaugeHour) -> tuple[int, str]:
+    """Place of a dialect among sources, as ``gauge_dialects`` has them."""
+    order = [dialect.name for dialect in gauge_dialects()]
+    name = gauges.dialect
+    return (order.index(name) if name in order else len(order), name)
 
 
 def read_window(
@@ -122,8 +138,8 @@ def read_window(
     if not source.dialects(first, end):
         raise PrometheusError(
             f"{source.address} has no GPU metrics of this time: neither the GPU Tailor exporter's "
-            "(gputailor_…) nor dcgm-exporter's (DCGM_FI_…); is it the right server, are the "
-            "exporters scraped, do extra labels leave them out?"
+            f"(gputailor_…) nor those of {', '.join(one.exporter for one in gauge_dialects())}; "
+            "is it the right server, are the exporters scraped, do extra labels leave them out?"
         )
     if store is None:
         return _Filling(source, None, progress).without_store(first, end)

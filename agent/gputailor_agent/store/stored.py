@@ -42,6 +42,7 @@ class _Detail(msgspec.Struct, array_like=True):
     io_pressure_seconds: float | None = None
     restarts: int | None = None
     oom_kills: int | None = None
+    filled: dict[str, str] = {}
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -56,6 +57,7 @@ _PLAIN: Final = (
     "io_pressure_seconds",
     "restarts",
     "oom_kills",
+    "filled",
 )
 
 

@@ -212,9 +212,10 @@ def test_the_same_pod_told_twice_counts_once():
     assert row.signals["kernel"].observed_seconds == HOUR
 
 
-def test_a_card_nobody_holds_is_a_device_without_rows():
-    rows, (device,), _ = roll(series("DEV_GPU_UTIL", 0), counts(), totals={"GPU-0": 7})
-    assert rows == []
+def test_a_card_of_which_no_holder_is_named_has_a_row_without_a_pod():
+    (row,), (device,), _ = roll(series("DEV_GPU_UTIL", 0), counts(), totals={"GPU-0": 7})
+    assert (row.key.namespace, row.key.pod, row.key.container) == ("", "", "")
+    assert row.signals["kernel"].mean == 0
     assert (device.gpu_uuid, device.memory_total_bytes) == ("GPU-0", 7)
     assert device.last_seen == BEGIN + HOUR
 

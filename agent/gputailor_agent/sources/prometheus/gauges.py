@@ -7,11 +7,19 @@ for coverage), and none comes over the wire. Steps are half-open, so that none i
 import statistics
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict
 
 import msgspec
 
-from gputailor_agent.dialects.gauges import Gauge, GaugeDialect, Measure, Subject
+from gputailor_agent.dialects.base import Holder
+from gputailor_agent.dialects.gauges import (
+    AT_THE_END,
+    Gauge,
+    GaugeDialect,
+    Measure,
+    Subject,
+)
+from gputailor_agent.model.usage import Device
 from gputailor_agent.sources.prometheus.answers import Matrix, Series, labels_of
 from gputailor_agent.sources.prometheus.client import PrometheusClient
 from gputailor_agent.sources.prometheus.placing import Target, target_of
@@ -25,8 +33,16 @@ from gputailor_agent.sources.prometheus.readings import (
 
 _SPAN: Final = f"[{STEP_SECONDS - 1}s999ms]"  # (t - 300 s, t] on servers of either reading
 _LEARN_SECONDS: Final = 900  # of one series, raw, to see how far apart its samples are
-_MEMORY: Final = (Measure.MEMORY_USED, Measure.MEMORY_FREE, Measure.MEMORY_RESERVED)
+_PARTS: Final = (Measure.MEMORY_USED, Measure.MEMORY_FREE, Measure.MEMORY_RESERVED)
+#: How five minutes are made one value; a mean where nothing is said.
+_WAYS: Final = {Measure.MEMORY_USED: "max", Measure.IDLE: "min"}
 _REMEMBERED: Final = 100_000
+
+
+class _AtTheEnd(TypedDict):
+    memory_totals: dict[str, int]
+    memory_limits: dict[Holder, int]
+    described: tuple[Device, ...]
 
 
 class Present(NamedTuple):
@@ -73,7 +89,7 @@ class GaugeReader:
     def hour(self, begin: int, end: int, gauges: Sequence[Present]) -> GaugeHour | None:
         """What there is of (begin, end], in whole steps; None where there is nothing."""
         end = begin + (end - begin) // STEP_SECONDS * STEP_SECONDS
-        read = [one for one in gauges if one.gauge.measure not in _MEMORY[1:]]
+        read = [one for one in gauges if one.gauge.measure not in AT_THE_END]
         counted = _references(gauges)
         if not read or not counted or end <= begin:
             return None
@@ -100,14 +116,15 @@ class GaugeReader:
             end=end,
             series=tuple(series),
             counts=tuple(counts),
-            memory_totals=self._memory_totals(gauges, end),
+            **self._at_the_end(gauges, end),
         )
 
     def _select(self, present: Present, *matchers: str) -> str:
-        return selector((present.name,), *self._matchers, *matchers)
+        own = equal(dict(present.gauge.labels))
+        return selector((present.name,), *self._matchers, *own, *matchers)
 
     def _over_time(self, present: Present) -> str:
-        way = "max" if present.gauge.measure is Measure.MEMORY_USED else "avg"
+        way = _WAYS.get(present.gauge.measure, "avg")
         return f"{way}_over_time({self._select(present)}{_SPAN})"
 
     def _look(self, metric: msgspec.Raw) -> _Known:
@@ -184,7 +201,8 @@ class GaugeReader:
                 fullest[job] = (count, series)
         for job, (_, series) in fullest.items():
             labels = self._look(series.metric).labels
-            plain = {name: value for name, value in labels.items() if name != "__name__"}
+            taken = {"__name__", *dict(present.gauge.labels)}
+            plain = {name: value for name, value in labels.items() if name not in taken}
             at = max(series.values, key=lambda one: (float(one[1]), one[0]))[0]
             raw = self._client.query_raw(
                 f"{self._select(present, *equal(plain))}[{_LEARN_SECONDS}s]", at
@@ -195,26 +213,50 @@ class GaugeReader:
                 self._intervals[job] = statistics.median(steps)
         return dict(self._intervals)
 
-    def _memory_totals(self, gauges: Sequence[Present], end: int) -> dict[str, int]:
-        """Used, free and reserved together, as of the end; a part that is missing is not zero."""
-        parts = [one for one in gauges if one.gauge.measure in _MEMORY]
-        measured = {one.gauge.measure for one in parts}
-        if not {Measure.MEMORY_USED, Measure.MEMORY_FREE} <= measured:
-            return {}
-        found: dict[str, dict[Measure, float]] = {}
-        vectors = self._client.each(lambda one: self._client.query(self._select(one), end), parts)
-        for present, vector in zip(parts, vectors, strict=True):
+    def _at_the_end(self, gauges: Sequence[Present], end: int) -> _AtTheEnd:
+        """What is read once, as of the end: memory in all, and what describes devices."""
+        parts = _memory_parts(gauges)
+        asked = [*parts, *(one for one in gauges if one.gauge.measure is Measure.INFO)]
+        vectors = self._client.each(lambda one: self._client.query(self._select(one), end), asked)
+        found: dict[Holder | str, dict[Measure, float]] = {}
+        described: list[Device] = []
+        for present, vector in zip(asked, vectors, strict=True):
+            gauge = present.gauge
             for sample in vector.result:
                 subject = self._look(sample.metric).subject
-                value = present.gauge.canonical(float(sample.value[1]))
-                if subject is not None and value is not None:
-                    device = found.setdefault(subject.device.gpu_uuid, {})
-                    device[present.gauge.measure] = value
+                value = gauge.canonical(float(sample.value[1]))
+                if subject is None or value is None:
+                    continue
+                if gauge.measure is Measure.INFO:
+                    described.append(subject.device)
+                    continue
+                owner = subject.holder if gauge.of_holder else None
+                place = found.setdefault(owner or subject.device.gpu_uuid, {})
+                place[gauge.measure] = max(value, place.get(gauge.measure, 0.0))
+        needed = {part.gauge.measure for part in parts} - {Measure.MEMORY_TOTAL}
+        sums = {owner: _total(values, needed) for owner, values in found.items()}
         return {
-            uuid: round(sum(values.values()))
-            for uuid, values in found.items()
-            if len(values) == len(parts)
+            "memory_totals": {k: v for k, v in sums.items() if v and isinstance(k, str)},
+            "memory_limits": {k: v for k, v in sums.items() if v and isinstance(k, Holder)},
+            "described": tuple(described),
         }
+
+
+def _memory_parts(gauges: Sequence[Present]) -> list[Present]:
+    """Gauges that tell a device's memory: its total, else its parts if both of them are there."""
+    totals = [one for one in gauges if one.gauge.measure is Measure.MEMORY_TOTAL]
+    parts = [one for one in gauges if one.gauge.measure in _PARTS]
+    measured = {one.gauge.measure for one in parts}
+    if totals or not {Measure.MEMORY_USED, Measure.MEMORY_FREE} <= measured:
+        return totals
+    return parts
+
+
+def _total(values: dict[Measure, float], needed: set[Measure]) -> int | None:
+    """Memory in all; a part that is missing is not zero."""
+    if Measure.MEMORY_TOTAL in values:
+        return round(values[Measure.MEMORY_TOTAL])
+    return round(sum(values.values())) if needed and needed <= set(values) else None
 
 
 def _by_step(series: Series, span: tuple[int, int]) -> list[float | None]:
@@ -229,5 +271,6 @@ def _references(gauges: Sequence[Present]) -> list[Present]:
     """The first gauge of each group: its samples are counted for all of the group."""
     first: dict[str, Present] = {}
     for one in gauges:
-        first.setdefault(one.gauge.group, one)
+        if one.gauge.measure not in {Measure.MEMORY_TOTAL, Measure.INFO}:
+            first.setdefault(one.gauge.group, one)
     return list(first.values())

@@ -30,7 +30,11 @@ class GaugeCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GaugeHour(msgspec.Struct, frozen=True, kw_only=True):
-    """One exporter kind's gauges over (begin, end]; ``memory_totals`` in bytes by device."""
+    """One exporter kind's gauges over (begin, end].
+
+    ``memory_totals`` in bytes by device, ``memory_limits`` by container where it may have but a
+    part. ``described``: devices by what only a series of descriptions says of them.
+    """
 
     dialect: str
     begin: int
@@ -38,6 +42,8 @@ class GaugeHour(msgspec.Struct, frozen=True, kw_only=True):
     series: tuple[GaugeSeries, ...] = ()
     counts: tuple[GaugeCount, ...] = ()
     memory_totals: dict[str, int] = {}
+    memory_limits: dict[Holder, int] = {}
+    described: tuple[Device, ...] = ()
 
     @property
     def steps(self) -> int:

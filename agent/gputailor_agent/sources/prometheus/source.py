@@ -115,7 +115,7 @@ class PrometheusSource:
         """Dialects on the server; those of gauges with the gauges there are."""
         dialects = gauge_dialects()
         prefixes = [PREFIX, *(prefix for one in dialects for prefix in one.prefixes)]
-        pattern = f"__name__=~{quoted('(' + '|'.join(prefixes) + ').+')}"
+        pattern = f"__name__=~{quoted('(' + '|'.join(prefixes) + ').*')}"
         named = f"{{{','.join((pattern, *self._matchers))}}}"
         names = self._client.metric_names(named, start, end)
         found: dict[str, tuple[Present, ...]] = {}

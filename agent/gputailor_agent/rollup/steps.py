@@ -1,0 +1,130 @@
+"""What series say of a device, step by step: who held it for how long, and what was measured.
+
+A step is five minutes. Time is known by samples: so many, so far apart.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gputailor_agent.dialects.base import Holder
+from gputailor_agent.dialects.gauges import Gauge
+from gputailor_agent.model.usage import Device
+from gputailor_agent.rollup.counters import merge_device
+from gputailor_agent.rollup.series import WARMUP_SECONDS
+from gputailor_agent.sources.prometheus.readings import STEP_SECONDS, GaugeCount, GaugeHour
+
+#: So many samples more than a step has room for: held side by side (one may be too many by jitter).
+_TOO_MANY: Final = 1.5
+
+
+@dataclass(slots=True)
+class Held:
+    """What one container (or nobody) did with one device, by step."""
+
+    counts: dict[str, list[int]] = field(default_factory=dict)
+    intervals: dict[str, float] = field(default_factory=dict)
+    values: dict[Gauge, list[float | None]] = field(default_factory=dict)
+
+    def count(self, group: str, step: int) -> int:
+        """Samples in the step; of any group where this one was not counted there."""
+        own = self.counts.get(group)
+        if own is not None and own[step] > 0:
+            return own[step]
+        return max((other[step] for other in self.counts.values()), default=0)
+
+    def seconds(self, group: str, step: int) -> float:
+        """Time in the step that the samples stand for."""
+        interval = self.intervals.get(group) or max(self.intervals.values(), default=0.0)
+        return min(float(STEP_SECONDS), self.count(group, step) * interval)
+
+    def held_seconds(self, step: int) -> float:
+        """Time in the step in which the container held the device, by its samples."""
+        return max((self.seconds(group, step) for group in self.counts), default=0.0)
+
+    def value(self, gauge: Gauge, step: int) -> float | None:
+        """Canonical value of the step; None where unknown."""
+        raw = self.values[gauge][step]
+        return None if raw is None else gauge.canonical(raw)
+
+
+def by_device(
+    hour: GaugeHour,
+) -> tuple[dict[str, dict[Holder | None, Held]], dict[str, Device]]:
+    """Everything by device and holder. The same said twice (two scrapers, replicas) is one."""
+    devices: dict[str, dict[Holder | None, Held]] = {}
+    described: dict[str, Device] = {}
+    for series in hour.series:
+        held = devices.setdefault(series.device.gpu_uuid, {}).setdefault(series.holder, Held())
+        described.setdefault(series.device.gpu_uuid, series.device)
+        known = held.values.get(series.gauge)
+        held.values[series.gauge] = (
+            list(series.values) if known is None else _greater(known, series.values)
+        )
+    for count in hour.counts:
+        held = devices.setdefault(count.device.gpu_uuid, {}).setdefault(count.holder, Held())
+        described.setdefault(count.device.gpu_uuid, count.device)
+        _count(held, count)
+    for device in hour.described:
+        seen = described.get(device.gpu_uuid)
+        if seen is not None:
+            described[device.gpu_uuid] = merge_device(seen, device, device.cluster, 0.0)
+    return devices, described
+
+
+def _count(held: Held, count: GaugeCount) -> None:
+    known = held.counts.get(count.group)
+    held.intervals[count.group] = count.interval_seconds
+    held.counts[count.group] = (
+        list(count.samples)
+        if known is None
+        else [max(a, b) for a, b in zip(known, count.samples, strict=True)]
+    )
+
+
+def _greater(known: list[float | None], new: Iterable[float | None]) -> list[float | None]:
+    return [
+        b if a is None else a if b is None else max(a, b) for a, b in zip(known, new, strict=True)
+    ]
+
+
+def count_sharers(holders: dict[Holder | None, Held], steps: int) -> list[int]:
+    """How many containers held the device side by side in each step; 1 where one after another.
+
+    One after another they share a step's samples; side by side each has as many as there can be.
+    """
+    named = [held for holder, held in holders.items() if holder is not None]
+    present = [sum(held.held_seconds(step) > 0 for held in named) for step in range(steps)]
+    apart = max((max(held.intervals.values(), default=0.0) for held in named), default=0.0)
+    room = STEP_SECONDS + _TOO_MANY * apart
+    beside = any(
+        present[step] > 1 and sum(held.held_seconds(step) for held in named) > room
+        for step in range(steps)
+    )
+    return [max(1, count) if beside else 1 for count in present]
+
+
+def began_at(
+    hour: GaugeHour, holders: dict[Holder | None, Held], held: Held, *, known: bool
+) -> float | None:
+    """When the container began, if the device was seen without it just before; else None."""
+    first = next((step for step in range(hour.steps) if held.held_seconds(step) > 0), None)
+    if first is None:
+        return None
+    before = known if first == 0 else any(h.held_seconds(first - 1) > 0 for h in holders.values())
+    if not before:
+        return None
+    return hour.begin + (first + 1) * STEP_SECONDS - held.held_seconds(first)
+
+
+def warm_part(start: float | None, begin: int) -> float:
+    """Share of the step that lies in the container's warm-up."""
+    if start is None:
+        return 0.0
+    return min(1.0, max(0.0, (start + WARMUP_SECONDS - begin) / STEP_SECONDS))
+
+
+def last_seen(hour: GaugeHour, holders: Iterable[Held]) -> float:
+    """Return the end (Unix seconds) of the last step with a sample; of the first without any."""
+    steps = [step for held in holders for step in range(hour.steps) if held.held_seconds(step) > 0]
+    return float(hour.begin + (max(steps, default=0) + 1) * STEP_SECONDS)
