@@ -6,7 +6,7 @@ ARGS ?=
 PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-system lint format bench bench-exporter testbed clean
+.PHONY: help demo test test-system lint format bench bench-exporter bench-scale soak testbed clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,12 @@ bench: $(VENV)/.installed-dev ## measurements; figures go to docs/benchmarks.md 
 
 bench-exporter: $(VENV)/.installed-dev ## the exporter beside others on one fake driver: CPU, memory, scrapes (12 minutes)
 	$(BIN)/python -m tests.benchmarks.exporters $(ARGS)
+
+soak: $(VENV)/.installed-dev ## does the exporter grow while pods and MIG instances come and go (30 minutes)
+	$(BIN)/python -m tests.benchmarks.soak_exporter $(ARGS)
+
+bench-scale: $(VENV)/.installed-dev ## one hourly pass for 1,000, 10,000 and 100,000 GPUs (some minutes)
+	$(BIN)/python -m pytest -m bench -s tests/benchmarks/test_bench_scale.py
 
 testbed: $(VENV)/.installed-dev ## build what tests need beside Python: fake NVIDIA driver, real servers (once, by Go)
 	$(BIN)/python -m tests.fakes.build

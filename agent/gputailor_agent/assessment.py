@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gputailor_agent.inventory.identity import IdentitySettings, resolve
+from gputailor_agent.ledger import set_aside
 from gputailor_agent.model.inventory import Inventory, Resolution
 from gputailor_agent.model.judgement import Plan
+from gputailor_agent.model.ledger import Decision
+from gputailor_agent.model.packed import PlacedPart
 from gputailor_agent.model.profile import Profile, Window
 from gputailor_agent.model.usage import Device, UsageRow
 from gputailor_agent.planner import make_plan
 from gputailor_agent.profiles import build_profiles
+from gputailor_agent.profiles.edges import moved, snapped
 from gputailor_agent.rules.base import Catalogue, Context, RuleSettings
 
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ class AssessmentSettings:
 
     identity: IdentitySettings = field(default_factory=IdentitySettings)
     rules: RuleSettings = field(default_factory=RuleSettings)
+    hourly_days: float = 8.0  # older days are read whole, see ``profiles.edges``
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ DEFAULT_SETTINGS = AssessmentSettings()
 
 
 def assess(
-    rows: Iterable[UsageRow],
+    rows: Iterable[UsageRow | PlacedPart],
     devices: Iterable[Device],
     inventory: Inventory,
     *,
@@ -52,6 +57,7 @@ def assess(
     problems: Sequence[str] = (),
     sources: Sequence[str] = (),
     measured_since: float | None = None,
+    decisions: Sequence[Decision] = (),
 ) -> Assessment:
     """Judge ``rows`` inside ``window`` (Unix seconds) as of ``now``.
 
@@ -63,6 +69,7 @@ def assess(
     profiles = build_profiles(
         rows, devices, inventory, resolution, window, measured_since=measured_since
     )
+    profiles = set_aside(profiles, decisions, now)
     context = Context(now=now, catalogue=catalogue, inventory=inventory, settings=settings.rules)
     plan = make_plan(
         profiles,
@@ -87,17 +94,24 @@ def assess_store(
     problems: Sequence[str] = (),
     sources: Sequence[str] = (),
     measured_since: float | None = None,
+    decisions: Sequence[Decision] = (),
 ) -> Assessment:
-    """Judge what the store holds of ``cluster``, like ``assess``; the store is only read."""
+    """Judge what the store holds of ``cluster``, like ``assess``; the store is only read.
+
+    Edges of the window that lie in days which are read whole move to those days' edges, and the
+    plan says so.
+    """
+    asked, window = window, snapped(window, now, settings.hourly_days)
     return assess(
-        store.usage(cluster, window.start, window.end),
+        store.usage_parts(cluster, window.start, window.end),
         store.devices(cluster),
         inventory,
         window=window,
         now=now,
         catalogue=catalogue,
         settings=settings,
-        problems=problems,
+        problems=(*problems, *moved(asked, window, settings.hourly_days)),
         sources=sources,
         measured_since=measured_since,
+        decisions=decisions,
     )

@@ -23,7 +23,7 @@ from gputailor_exporter.devices.base import DeviceIdentity
 from gputailor_exporter.driver_files import DriverFiles
 from gputailor_exporter.half_answers import KEEP_SECONDS, HalfAnswers, Held, PodName
 from gputailor_exporter.metrics import Sharing
-from gputailor_exporter.unary import BAD_ANSWER, UnaryCall
+from gputailor_exporter.unary import BAD_ANSWER, Line
 
 SOCKET: Final = "/var/lib/kubelet/pod-resources/kubelet.sock"
 TIMEOUT_SECONDS: Final = 5.0
@@ -72,7 +72,7 @@ class PodResources:
         this machine's; ``keep_seconds`` is how long half an answer is made whole from the last.
         """
         self._socket = socket_path
-        self._timeout = timeout_seconds
+        self._line = Line(socket_path, timeout_seconds)
         self._pod_uid = pod_uid
         self._sharing = sharing
         self._files = files or DriverFiles()
@@ -117,11 +117,11 @@ class PodResources:
         return held
 
     def close(self) -> None:
-        """Nothing is kept open between calls."""
+        """Hang up."""
+        self._line.close()
 
     def _call(self, method: str, request: Message, answer: Message) -> None:
-        call = UnaryCall(self._socket, method, self._timeout)
-        received = call.run(request.SerializeToString())
+        received = self._line.call(method, request.SerializeToString())
         try:
             answer.ParseFromString(received)
         except DecodeError as error:

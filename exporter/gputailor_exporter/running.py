@@ -8,7 +8,6 @@ the process id stays, counters begin at zero and ``process_start_time_seconds`` 
 
 import logging
 import os
-import queue
 import signal
 import sys
 import time
@@ -19,6 +18,7 @@ from gputailor_exporter.accounting import AccountingSettings
 from gputailor_exporter.assembly import Parts, StartError, assemble
 from gputailor_exporter.devices.base import DeviceError
 from gputailor_exporter.discovery import DiscoverySettings
+from gputailor_exporter.ending import RENEW, Ending
 from gputailor_exporter.heap import use_one_arena
 from gputailor_exporter.listening import ListenError
 from gputailor_exporter.logs import QueuedLog
@@ -38,9 +38,6 @@ LOOK_SECONDS: Final = 0.02
 LOG_SECONDS: Final = 1.0
 
 NO_GPU: Final = "Without a GPU: --backend simulated --scenario demo --node a100-0"
-
-#: What ends the wait beside the numbers of signals: a new process is needed.
-RENEW: Final = -1
 
 __all__ = ["StartError", "serve"]
 
@@ -63,20 +60,21 @@ def serve(options: Options) -> int:
 def _serve(options: Options, started: float, logs: QueuedLog) -> int:
     web = _web_config(options)
     parts = _assemble(options)
-    stop: queue.SimpleQueue[int] = queue.SimpleQueue()  # the one lock a signal handler may take
-    sampler = Sampler(
-        parts.backend,
-        parts.allocations,
-        parts.attribution,
-        _settings(options, started),
-        renew=lambda _: stop.put(RENEW),
-        counters=lambda: {("log", "dropped"): logs.dropped},
-    )
-    try:
-        server = MetricsServer(options.listen, sampler, web, sampler.count_error)
-    except ListenError as error:
-        raise StartError(str(error)) from error
-    if _run(options, sampler, server, stop) == RENEW:
+    with Ending() as ending:
+        sampler = Sampler(
+            parts.backend,
+            parts.allocations,
+            parts.attribution,
+            _settings(options, started),
+            renew=ending.renew,
+            counters=lambda: {("log", "dropped"): logs.dropped},
+        )
+        try:
+            server = MetricsServer(options.listen, sampler, web, sampler.count_error)
+        except ListenError as error:
+            raise StartError(str(error)) from error
+        got = _run(options, sampler, server, ending)
+    if got == RENEW:
         logs.settle(LOG_SECONDS)
         _renew()
     return 0
@@ -114,47 +112,38 @@ def _settings(options: Options, started: float) -> SamplerSettings:
     )
 
 
-def _run(
-    options: Options, sampler: Sampler, server: MetricsServer, stop: "queue.SimpleQueue[int]"
-) -> int:
+def _run(options: Options, sampler: Sampler, server: MetricsServer, ending: Ending) -> int:
     """Serve until something ends it: the number of a signal, or ``RENEW``."""
-    handlers = {
-        number: signal.signal(number, lambda got, _: stop.put(got))
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
     sampler.start()
     try:
         if options.require_devices:
-            _require_devices(options, sampler, stop)
+            _require_devices(options, sampler, ending)
         server.start()
         for url in server.urls:
             _say(sys.stdout, f"listening on {url}\n")
         log.info("gputailor-exporter %s is running", __version__)
-        got = stop.get()
+        got = ending.wait()
         reason = "it needs a new process" if got == RENEW else signal.Signals(got).name
         log.info("stopping: %s", reason)
     finally:
         server.stop()
         sampler.close()
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
     return got
 
 
-def _require_devices(options: Options, sampler: Sampler, stop: "queue.SimpleQueue[int]") -> None:
+def _require_devices(options: Options, sampler: Sampler, ending: Ending) -> None:
     """Wait until a device is listed; raises ``StartError`` where none can be."""
     until = time.monotonic() + OPEN_SECONDS
     hint = f"\n{NO_GPU}" if options.backend == "nvml" else ""
-    while sampler.devices_listed is None and stop.empty():
-        if sampler.trouble:
-            raise StartError(f"{sampler.trouble}{hint}")
+    while sampler.devices_listed is None and not ending.due(LOOK_SECONDS):
+        if sampler.discovery.trouble:
+            raise StartError(f"{sampler.discovery.trouble}{hint}")
         if time.monotonic() >= until:
             raise StartError(
                 f"the driver has not answered for {OPEN_SECONDS:g} s. What to do: see whether "
                 "`nvidia-smi` answers on the node; if not, look for Xid errors in `dmesg` and "
                 "restart the node"
             )
-        time.sleep(LOOK_SECONDS)
     if sampler.devices_listed == 0:
         raise StartError(f"no device is on this node, and --require-devices asks for one{hint}")
 

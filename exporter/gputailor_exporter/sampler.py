@@ -85,7 +85,7 @@ class Sampler:
         self._accounts = NodeAccounts(settings.node, settings.accounting)
         self._self = SelfMetrics(settings.started_wall or self._clock.wall())
         self._workers = Workers(self._make_worker)
-        self._discovery = Discovery(backend, settings.discovery, self.count_error)
+        self.discovery = Discovery(backend, settings.discovery, self.count_error)
         self._held = LastAllocations(
             settings.allocations_seconds, settings.keep_allocations_seconds
         )
@@ -95,7 +95,7 @@ class Sampler:
         self._renew = renew
         self._counters = counters
         self._renewal_asked: float | None = None
-        self._snapshot: tuple[float, Snapshot] | None = None  # None: something changed since
+        self._snapshot: tuple[float, Snapshot] | None = None  # None: something changed
         self._loops = self._make_loops()
         self._watchdog = self._loop(WATCHDOG, self._watch, settings.watchdog_seconds)
 
@@ -141,7 +141,7 @@ class Sampler:
         for thread in threads:
             ended = thread.join(max(0.0, deadline - self._clock.monotonic()))
             free = free and ended
-        if free and self._discovery.opened:
+        if free and self.discovery.opened:
             closing = threading.Thread(target=self._backend.close, name="close", daemon=True)
             closing.start()
             closing.join(timeout)
@@ -155,7 +155,7 @@ class Sampler:
     def ready(self) -> bool:
         """Whether every device that answers has had its first full cycle."""
         with self._lock:
-            if not self._ready and self._discovery.listed:
+            if not self._ready and self.discovery.listed:
                 self._ready = self._workers.settled
             return self._ready
 
@@ -163,15 +163,15 @@ class Sampler:
     def devices_listed(self) -> int | None:
         """Devices there are; None as long as the driver has not listed them."""
         with self._lock:
-            return len(self._accounts.identities()) if self._discovery.listed else None
+            return len(self._accounts.identities()) if self.discovery.listed else None
 
     @property
     def trouble(self) -> str:
         """What stands between this process and its devices; empty where nothing does."""
         busy = self._discovering.busy_seconds(self._clock.monotonic())
-        if busy >= self._settings.hang_seconds and not self._discovery.listed:
+        if busy >= self._settings.hang_seconds and not self.discovery.listed:
             return f"the driver has not answered for {busy:.0f} s"
-        return self._discovery.trouble
+        return self.discovery.trouble
 
     @property
     def healthy(self) -> bool:
@@ -204,7 +204,7 @@ class Sampler:
     # -- devices -----------------------------------------------------------------------------
 
     def _discover(self) -> None:
-        found = self._discovery.step(self._clock.monotonic())
+        found = self.discovery.step(self._clock.monotonic())
         if found is None:
             return
         with self._lock:
@@ -218,7 +218,7 @@ class Sampler:
                 self._self.fail_device(uuid, Reason.GPU_IS_LOST)
             self._self.keep_devices(one.uuid for one in self._accounts.identities())
             if self._workers.missing(found.devices):
-                self._discovery.soon()
+                self.discovery.soon()
 
     def _make_worker(self, identity: DeviceIdentity) -> DeviceWorker:
         return DeviceWorker(
@@ -260,7 +260,7 @@ class Sampler:
             self._self.take_cycle(uuid, took)
             self._self.succeed(self._backend.name, now)
             self._self.succeed_device(uuid, now)
-            self._discovery.answered()
+            self.discovery.answered()
             self._snapshot = None
 
     def take_failure(self, worker: DeviceWorker, error: DeviceError, took: float) -> None:
@@ -269,14 +269,14 @@ class Sampler:
             if worker.stopping:
                 return
             self._self.take_cycle(worker.identity.uuid, took)
-            self._discovery.failed(error, self._clock.monotonic())
+            self.discovery.failed(error, self._clock.monotonic())
             if not worker.hung:
                 self._fail(worker.identity.uuid, error.reason)
 
     def _fail(self, uuid: str, reason: Reason) -> None:
         self._accounts.fail(uuid, reason, self._clock.monotonic())
         if self._self.fail_device(uuid, reason) and reason is Reason.GPU_IS_LOST:
-            self._discovery.soon()  # a MIG instance that was taken apart leaves at once
+            self.discovery.soon()  # a MIG instance that was taken apart leaves at once
         self._self.count_error(self._backend.name, reason)
         self._snapshot = None
 
@@ -284,7 +284,7 @@ class Sampler:
 
     def _read_allocations(self) -> None:
         assert self._source is not None
-        if not self._discovery.listed:
+        if not self.discovery.listed:
             return  # device ids cannot be told yet
         name, now = self._source.name, self._clock.monotonic()
         with self._lock:
@@ -318,7 +318,7 @@ class Sampler:
 
     def _wait_events(self) -> None:
         started, seconds = self._clock.monotonic(), self._settings.events_seconds
-        if not self._discovery.opened or started < self._events_due:
+        if not self.discovery.opened or started < self._events_due:
             self._stop.wait(seconds)
             return
         try:
@@ -352,7 +352,7 @@ class Sampler:
                 self._self.set_errors(source, reason, count)
         for loop in self._loops:
             self._watch_loop(loop, now)
-        why = self._discovery.renewal(now)
+        why = self.discovery.renewal(now)
         if why and self._renewal_asked is None:
             log.error("%s: a new process is needed", why)
             self._renewal_asked = now

@@ -1,7 +1,10 @@
-"""One gRPC call over HTTP/2 on a unix socket: all of gRPC that a reader of kubelet needs.
+"""gRPC calls over HTTP/2 on a unix socket: all of gRPC that a reader of kubelet needs.
 
 grpcio would add some 30 MB to every node's exporter for two calls a cycle; ``h2`` speaks HTTP/2 in
-pure Python. A connection per call keeps no state that a kubelet restart could break. Protocol:
+pure Python. A line is kept from call to call, which halves their cost, and holds no state that a
+kubelet restart could break: a call on a kept line that breaks before an answer began is made again
+on a new one (these calls only read), and after some hundred calls a line is given up, for ``h2``
+remembers every stream there was. Protocol:
 https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md (path, headers, a 5-byte message
 prefix, the status in the trailers, or in the headers where there is no answer).
 """
@@ -24,6 +27,8 @@ from gputailor_exporter.allocations import AllocationError
 
 #: Largest answer accepted; a node of 110 pods with hundreds of replicas stays well under 1 MB.
 MAX_ANSWER_BYTES: Final = 16 * 2**20
+#: Calls on one line.
+MOST_CALLS: Final = 500
 _WINDOW_BYTES: Final = 2**20
 _READ_BYTES: Final = 65536
 _PREFIX: Final = struct.Struct(">BI")  # compressed flag, length
@@ -45,43 +50,89 @@ def _text(value: bytes | str) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
-class UnaryCall:
-    """One request and its answer; ``clock`` is monotonic seconds."""
+class Line:
+    """A line to a server on a unix socket, made at the first call. Used from one thread.
+
+    ``clock`` is monotonic seconds.
+    """
 
     def __init__(
-        self, path: str, method: str, timeout: float, clock: Callable[[], float] = time.monotonic
+        self, path: str, timeout: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Prepare a call of ``method`` ("/package.Service/Method") on the socket at ``path``."""
+        """``timeout``: seconds a call may take, the making of a line included."""
         self._path = path
-        self._method = method
         self._timeout = timeout
         self._clock = clock
-        self._deadline = 0.0
-        self._body = bytearray()
-        self._status: dict[str, str] = {}
-        self._done = False
+        self._wire: _Wire | None = None
 
-    def run(self, request: bytes) -> bytes:
-        """Return the answer's message bytes; raises ``AllocationError`` with a reason."""
-        self._deadline = self._clock() + self._timeout
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
+    def call(self, method: str, request: bytes) -> bytes:
+        """Return the answer's message bytes of ``method`` ("/package.Service/Method").
+
+        Raises ``AllocationError`` with a reason.
+        """
+        deadline = self._clock() + self._timeout
+        if self._wire is not None:
+            call = _Call(self._path, method, self._timeout)
             try:
-                self._connect(channel)
-                self._exchange(channel, request)
-            except TimeoutError as error:
-                text = f"{self._path}: no answer within {self._timeout:g} s"
-                raise AllocationError(TIMEOUT, text) from error
-            except (ConnectionError, BrokenPipeError) as error:
-                raise AllocationError(REFUSED, f"{self._path}: {error}") from error
-            except h2.exceptions.H2Error as error:
-                text = f"{self._path}: no HTTP/2 answer: {error}"
-                raise AllocationError(BAD_ANSWER, text) from error
-        return self._message()
+                return self._run(call, self._wire, request, deadline)
+            except AllocationError as error:
+                if call.answered or error.reason == TIMEOUT:
+                    raise
+        self._wire = self._wire or _Wire(self._path)
+        call = _Call(self._path, method, self._timeout)
+        return self._run(call, self._wire, request, deadline)
 
-    def _connect(self, channel: socket.socket) -> None:
-        self._wait(channel)
+    def close(self) -> None:
+        """Give the line up; the next call makes a new one."""
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.close()
+
+    def _run(self, call: "_Call", wire: "_Wire", request: bytes, deadline: float) -> bytes:
+        """Make one call; a line on which it failed is given up."""
+        kept = False
         try:
-            channel.connect(self._path)
+            wire.limit(deadline, self._clock)
+            wire.connect()
+            call.exchange(wire, request)
+            kept = wire.calls < MOST_CALLS
+        except TimeoutError as error:
+            text = f"{self._path}: no answer within {self._timeout:g} s"
+            raise AllocationError(TIMEOUT, text) from error
+        except ConnectionError as error:
+            raise AllocationError(REFUSED, f"{self._path}: {error}") from error
+        except h2.exceptions.H2Error as error:
+            text = f"{self._path}: no HTTP/2 answer: {error}"
+            raise AllocationError(BAD_ANSWER, text) from error
+        finally:
+            if not kept:
+                self.close()
+        return call.message()
+
+
+class _Wire:
+    """A socket and the HTTP/2 on it; whatever waits does so until the limit."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._deadline = 0.0
+        self._clock: Callable[[], float] = time.monotonic
+        self.calls = 0
+        config = h2.config.H2Configuration(client_side=True, header_encoding=None)
+        self.http = h2.connection.H2Connection(config)
+
+    def limit(self, deadline: float, clock: Callable[[], float]) -> None:
+        """Raise ``TimeoutError`` from ``deadline`` on."""
+        self._deadline, self._clock = deadline, clock
+
+    def connect(self) -> None:
+        """Connect and say hello, where that was not done."""
+        if self.calls:
+            return
+        self._wait()
+        try:
+            self._socket.connect(self._path)
         except FileNotFoundError as error:
             text = f"{self._path} is not there: is kubelet's pod-resources folder mounted?"
             raise AllocationError(SOCKET_MISSING, text) from error
@@ -95,20 +146,57 @@ class UnaryCall:
             if isinstance(error, TimeoutError):
                 raise
             raise AllocationError(SOCKET_MISSING, f"{self._path}: {error}") from error
+        self.http.initiate_connection()
+        self.http.increment_flow_control_window(_WINDOW_BYTES)
 
-    def _wait(self, channel: socket.socket) -> None:
+    def send(self) -> None:
+        """Send what HTTP/2 has to say."""
+        pending = self.http.data_to_send()
+        if pending:
+            self._wait()
+            self._socket.sendall(pending)
+
+    def receive(self) -> list[h2.events.Event]:
+        """Wait for events."""
+        self._wait()
+        received = self._socket.recv(_READ_BYTES)
+        if not received:
+            raise AllocationError(BAD_ANSWER, f"{self._path}: the answer ended half-way")
+        return self.http.receive_data(received)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def _wait(self) -> None:
         left = self._deadline - self._clock()
         if left <= 0:
             raise TimeoutError
-        channel.settimeout(left)
+        self._socket.settimeout(left)
 
-    def _exchange(self, channel: socket.socket, request: bytes) -> None:
-        config = h2.config.H2Configuration(client_side=True, header_encoding=None)
-        wire = h2.connection.H2Connection(config)
-        wire.initiate_connection()
-        wire.increment_flow_control_window(_WINDOW_BYTES)
-        stream = wire.get_next_available_stream_id()
-        wire.send_headers(
+
+class _Call:
+    """One request and its answer."""
+
+    def __init__(self, path: str, method: str, timeout: float) -> None:
+        self._path = path
+        self._method = method
+        self._timeout = timeout
+        self._body = bytearray()
+        self._status: dict[str, str] = {}
+        self._done = False
+
+    @property
+    def answered(self) -> bool:
+        """Whether any of the answer came."""
+        return bool(self._status)
+
+    def exchange(self, wire: _Wire, request: bytes) -> None:
+        """Send the request and take the answer."""
+        http = wire.http
+        wire.calls += 1
+        stream = http.get_next_available_stream_id()
+        http.send_headers(
             stream,
             [
                 (":method", "POST"),
@@ -121,27 +209,19 @@ class UnaryCall:
                 ("user-agent", "gputailor-exporter"),
             ],
         )
-        wire.send_data(stream, _PREFIX.pack(0, len(request)) + request, end_stream=True)
-        wire.increment_flow_control_window(_WINDOW_BYTES, stream)
-        channel.sendall(wire.data_to_send())
+        http.send_data(stream, _PREFIX.pack(0, len(request)) + request, end_stream=True)
+        http.increment_flow_control_window(_WINDOW_BYTES, stream)
+        wire.send()
         while not self._done:
-            self._wait(channel)
-            received = channel.recv(_READ_BYTES)
-            if not received:
-                raise AllocationError(BAD_ANSWER, f"{self._path}: the answer ended half-way")
-            for event in wire.receive_data(received):
-                self._take(event, wire, stream)
-                if self._done:  # kubelet may have hung up already: nothing is left to say
-                    return
-            pending = wire.data_to_send()
-            if pending:
-                self._wait(channel)
-                with suppress(BrokenPipeError):  # kubelet may be gone and its answer still unread
-                    channel.sendall(pending)
+            for event in wire.receive():
+                if not self._done:  # what comes after the answer is the next call's affair
+                    self._take(event, http, stream)
+            with suppress(BrokenPipeError):  # kubelet may be gone and its answer still unread
+                wire.send()
 
     def _take(self, event: h2.events.Event, wire: h2.connection.H2Connection, stream: int) -> None:
         if isinstance(event, h2.events.ConnectionTerminated):
-            # A graceful GOAWAY still answers streams up to its last id; ours is the first.
+            # A graceful GOAWAY still answers streams up to its last id.
             graceful = event.error_code == h2.errors.ErrorCodes.NO_ERROR
             if not graceful or (event.last_stream_id or 0) < stream:
                 raise AllocationError(REFUSED, f"{self._path}: kubelet closed the connection")
@@ -160,7 +240,8 @@ class UnaryCall:
         elif isinstance(event, h2.events.StreamEnded):
             self._done = True
 
-    def _message(self) -> bytes:
+    def message(self) -> bytes:
+        """Return the answer's message; raises ``AllocationError`` where it is an error."""
         http, grpc = self._status.get(":status"), self._status.get("grpc-status")
         if grpc is None or not grpc.isdigit():
             text = f"{self._path}: no gRPC answer (HTTP status {http})"

@@ -371,7 +371,7 @@ def profile(
     usage, pods = list(usage), list(pods)
     work = work or workload()
     world = inventory(pods, (node(),) if nodes is None else nodes)
-    uuids = sorted({one.key.gpu_uuid for one in usage})
+    uuids = sorted({one.key.gpu_uuid for one in usage}) if devices is None else []
     known = [device(uuid) for uuid in uuids] if devices is None else devices
     mapping = resolution(work, runs or {"run-1": pods}, outcomes)
     span = window or Window(start=NOW - 14 * DAY, end=NOW)

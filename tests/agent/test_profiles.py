@@ -268,7 +268,7 @@ def test_a_template_is_not_a_pod_that_ran():
     assert made.gpus_per_pod == 4
 
 
-def test_a_run_of_forty_seconds_is_a_run_case_30():
+def test_case_30_a_run_of_forty_seconds_is_a_run():
     short = pod("short", start=NOW - 40, finished=NOW)
     made, _ = profile([row(NOW - HOUR, pod="short", seconds=40, kernel=1.0)], [short])
     (run,) = made.runs

@@ -5,7 +5,7 @@
 Both run at the same time, at 1 s sampling, on drivers of the same description with the same call
 latencies, with compiled bytecode, and are scraped at the same moments. CPU is user and system time
 from /proc/<pid>/stat over a window with a scrape every five seconds; then come the scrapes whose
-latency counts, close together, each of a page that is new. A call's latency sleeps: it costs its
+latency counts, for each exporter while the others are stopped. A call's latency sleeps: it costs its
 caller time but no CPU, so that the figures are what the exporters themselves spend. How long each
 stood in driver calls is counted beside it, because a real driver spends part of that in the kernel
 at the caller's cost.
@@ -16,6 +16,7 @@ import gzip
 import http.client
 import math
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -36,7 +37,7 @@ SETTLE_SECONDS = 6.0
 SCRAPE_EVERY = 5.0
 #: Between two scrapes whose latency counts: not a divisor of 1 s, so that they meet every moment of
 #: an exporter's beat.
-SCRAPE_SECONDS = 0.11
+SCRAPE_SECONDS = 0.053
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -204,11 +205,24 @@ def measure(
         window = time.monotonic() - begun
         after = {one.name: (one.cpu_seconds(), *one.driver()) for one in running}
         for one in running:
-            one.scrapes.clear()
-        scrape_evenly(running, scrapes, scrapes * SCRAPE_SECONDS)
+            with _stopped([other for other in running if other is not one]):
+                one.scrapes.clear()
+                scrape_evenly([one], scrapes, scrapes * SCRAPE_SECONDS)
         return {
             one.name: _figures(one, before[one.name], after[one.name], window) for one in running
         }
+
+
+@contextmanager
+def _stopped(others: Sequence[Process]) -> Iterator[None]:
+    """Let the others stand still."""
+    for one in others:
+        os.kill(one.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for one in others:
+            os.kill(one.pid, signal.SIGCONT)
 
 
 def scrape_evenly(running: Sequence[Process], count: int, seconds: float) -> None:

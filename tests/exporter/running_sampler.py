@@ -26,8 +26,11 @@ def settings(**more):
 
 
 @contextmanager
-def running(backend, source=None, attribution=None, *, renew=None, clock=None, **more):
-    sampler = Sampler(backend, source, attribution, settings(**more), clock, renew=renew)
+def running(
+    backend, source=None, attribution=None, *, clock=None, renew=None, counters=dict, **more
+):
+    how = settings(**more)
+    sampler = Sampler(backend, source, attribution, how, clock, renew=renew, counters=counters)
     sampler.start()
     try:
         yield sampler

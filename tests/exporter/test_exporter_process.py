@@ -102,10 +102,10 @@ def run(*flags, **env):
     )
 
 
-def test_without_a_driver_it_fails_in_words():
+def test_without_a_required_driver_it_fails_in_words():
     if os.path.exists("/dev/nvidiactl"):  # noqa: PTH110 - a device node
         pytest.skip("this machine has a driver")
-    done = run("--listen", "127.0.0.1:0")
+    done = run("--listen", "127.0.0.1:0", "--require-devices")
     assert done.returncode == 1
     assert "What to do" in done.stderr
     assert "Traceback" not in done.stderr

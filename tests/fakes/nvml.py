@@ -39,8 +39,8 @@ SOURCES = Path(__file__).parent
 class FakeDriver:
     """The machine. ``now`` None: the driver's clock is the real one, else it stands still there.
 
-    ``faults`` maps (function or "*", GPU index or "*") to ``{"error": code}``, ``{"hang": 1}`` or
-    ``{"latency": seconds}``; ``raw`` maps (function, GPU index) to the integer it answers.
+    ``faults`` maps (function or "*", GPU index or "*") to ``{"error": code}``, ``{"hang": 1}``
+    (2: it holds the driver's one lock meanwhile) or ``{"latency": seconds}``; ``raw`` maps (function, GPU index) to the integer it answers.
     """
 
     state: Path

@@ -40,7 +40,11 @@ def shown() -> list[str]:
 
 def box(first_line: str) -> str:
     """The box that begins with a line like this (a regular expression)."""
-    found = [one for one in _FENCED.findall(text()) if re.match(first_line, one.split("\n", 1)[1], re.MULTILINE)]
+    found = [
+        one
+        for one in _FENCED.findall(text())
+        if re.match(first_line, one.split("\n", 1)[1], re.MULTILINE)
+    ]
     assert len(found) == 1, f"boxes that begin with {first_line!r}: {len(found)}"
     return str(found[0]).split("\n", 1)[1].removesuffix("```")
 

@@ -37,9 +37,7 @@ __all__ = [
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
-REPORT = (
-    "gputailor report --prometheus-url http://localhost:9090 --context my-cluster --since 14d"
-)
+REPORT = "gputailor report --prometheus-url http://localhost:9090 --context my-cluster --since 14d"
 EXPLAIN = (
     "gputailor explain team-a/train --prometheus-url http://localhost:9090 --context my-cluster"
 )
@@ -105,7 +103,7 @@ def uninstalled(control_plane, env, repository):
     """Take away what the README's installation leaves."""
     yield
     commands.run(f"helm uninstall {RELEASE} -n {RELEASE}", repository, env)
-    control_plane.kubectl("delete", "namespace", RELEASE, "--wait=true")
+    control_plane.kubectl("delete", "namespace", RELEASE, "--wait=false")
 
 
 @runs(HELM)

@@ -99,7 +99,9 @@ def test_outside_kubernetes_the_exporter_gives_devices_and_misses_nothing(typed,
 @runs(SERVE, REPORT, DOCTOR)
 def test_an_agent_scrapes_stores_and_a_report_comes_from_its_store(tmp_path, env, typed):
     scenario = "--scenario demo --node a100-0"
-    simulate = f"gputailor-exporter simulate {scenario} --days 0.01 --out x --manifests cluster.json"
+    simulate = (
+        f"gputailor-exporter simulate {scenario} --days 0.01 --out x --manifests cluster.json"
+    )
     commands.run(simulate, tmp_path, env)
     node = typed(f"gputailor-exporter --backend simulated {scenario} --listen 127.0.0.1:0", env)
     here = {NODE: node.url()}
@@ -120,7 +122,7 @@ def test_an_agent_scrapes_stores_and_a_report_comes_from_its_store(tmp_path, env
     assert "ads/Deployment/feature-cache/cache" in said
 
     told = commands.run(elsewhere(DOCTOR, here), tmp_path, env)
-    assert re.search(rf"exporter.*ok.*", told), told
+    assert re.search(r"exporter http://\S+.*\sok\s", told), told
 
 
 @runs("make help")

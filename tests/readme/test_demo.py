@@ -20,9 +20,12 @@ ONCE, STAYS = "make demo ARGS=--once", "make demo"
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 ITEM = re.compile(r"^ +\d+\.  (?P<name>\S+)  (?P<rest>.+\n(?:      .+\n)+)", re.MULTILINE)
 FACT = re.compile(r"^  (?P<name>[A-Za-z]\S*(?: \S+)*?)  +(?P<rest>\S.*)$", re.MULTILINE)
+#: A window of whole days may begin some hours earlier, at midnight.
+HOURS = re.compile(r"(\d+ d) \d+ (?:h|min)\)")
 #: What is said of it depends on the hour: a person works on it by day.
 BY_THE_HOUR = {"research/StatefulSet/jupyter-mlee/notebook"}
-CLOSE = 0.05
+#: Of fourteen days, one more or less.
+CLOSE = 0.08
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,10 @@ class Told:
 
 def told(text: str) -> Told:
     """The first screen of a report."""
-    text = text[text.index("GPU Tailor report") :].split("\nAll workloads\n")[0]
+    text = text[text.index("GPU Tailor report") :].split("\nAll workloads\n", maxsplit=1)[0]
     head, list_ = text.split("\nWhat to do first\n")
     return Told(
-        title=commands.undated(head.split("\n  ")[0]),
+        title=" ".join(HOURS.sub(r"\1)", commands.undated(head.split("\n  ")[0])).split()),
         facts={one["name"]: one["rest"] for one in FACT.finditer(head)},
         items={one["name"]: " ".join(one["rest"].split()) for one in ITEM.finditer(list_)},
         states=list_.rstrip().splitlines()[-1],

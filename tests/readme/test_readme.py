@@ -27,7 +27,9 @@ def test_every_command_that_is_shown_is_run_by_one_test():
 
 def test_a_command_in_the_middle_of_a_sentence_is_a_bare_name():
     """What has options is shown on a line of its own, where the test above finds it."""
-    inline = re.findall(r"`((?:gputailor|gputailor-exporter|helm|kubectl|make|pip) [^`]+)`", commands.text())
+    inline = re.findall(
+        r"`((?:gputailor|gputailor-exporter|helm|kubectl|make|pip) [^`]+)`", commands.text()
+    )
     assert [one for one in inline if " -" in one] == []
 
 

@@ -15,12 +15,20 @@ from gputailor_agent.store import Store
 from tests.dashboards.prometheus import record
 from tests.fakes.fixtures import fake_driver, fake_nvml_library
 from tests.fakes.kubelet import Kubelet
-from tests.fakes.nvml import FakeEvent
 from tests.fakes.mailbox import PASSWORD, USER, Mailbox
+from tests.fakes.nvml import FakeEvent
+from tests.processes import Process
 from tests.system import cluster_parts as parts
 from tests.system.conftest import start
 from tests.testbed.control_plane import ControlPlane
-from tests.testbed.fixtures import control_plane, helm, kube_state_metrics, namespace, nodes, prometheus
+from tests.testbed.fixtures import (
+    control_plane,
+    helm,
+    kube_state_metrics,
+    namespace,
+    nodes,
+    prometheus,
+)
 from tests.testbed.monitoring import Prometheus
 from tests.testbed.objects import gpu_node
 from tests.testbed.servers import eventually
@@ -58,10 +66,13 @@ class Site:
 
 
 class Watching:
-    """A Prometheus with the chart's rules, and what it scrapes."""
+    """A Prometheus with the chart's rules, what it scrapes, and the exporter among that."""
 
-    def __init__(self, server: Prometheus, rules: Path, targets: Mapping[str, str]) -> None:
+    def __init__(
+        self, server: Prometheus, exporter: Process, rules: Path, targets: Mapping[str, str]
+    ) -> None:
         self.server = server
+        self.exporter = exporter
         self._rules = rules
         self._targets = dict(targets)
 
@@ -121,7 +132,7 @@ def watching(site, exporter, kube_state_metrics, prometheus):
     server = prometheus(parts.scraping(rules, targets), history=history)
     record(server.url, server.data, parts.RULES, now - parts.PAST_SECONDS, now)
     server.restart()  # it finds blocks at its start
-    return Watching(server, rules, targets)
+    return Watching(server, exporter, rules, targets)
 
 
 @pytest.fixture

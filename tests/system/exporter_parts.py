@@ -233,6 +233,20 @@ class Node:
         held = self.kubelet is not None
         return all(settled(page.gpu(i, self.uuids(i)), held=held) for i in chosen)
 
+    def settled_devices(self) -> bool:
+        """The same of the devices, whoever holds them."""
+        page = self.page()
+        numbers = range(len(self.driver.gpus))
+        return all(settled(page.gpu(i, self.uuids(i)), held=False) for i in numbers)
+
+    def says_all(self, index: int, truth: Mapping[Key, float]) -> bool:
+        """Whether a GPU says all that a well one does.
+
+        To be waited for: where two readings follow each other closely, as on a busy machine, one
+        of them may have no value.
+        """
+        return not missing(self.page().gpu(index, self.uuids(index)), truth)
+
     def stop(self) -> None:
         """End what still runs."""
         if self.process is not None:

@@ -60,11 +60,15 @@ def need_binaries() -> Binaries:
 
 
 class Running:
-    """A server over given history; its address in ``url``."""
+    """A server over given history; its address in ``url``. ``flags`` are the server's own."""
 
-    def __init__(self, binaries: Binaries, folder: Path, history: Iterable[str]) -> None:
+    def __init__(
+        self, binaries: Binaries, folder: Path, history: Iterable[str], flags: Iterable[str] = ()
+    ) -> None:
         self.folder = folder
         self.url = ""
+        self._binaries = binaries
+        self._flags = tuple(flags)
         text = folder / "history.om"
         with text.open("w", encoding="utf-8") as file:
             file.writelines(history)
@@ -89,6 +93,7 @@ class Running:
                 f"--storage.tsdb.path={self.folder / 'data'}",
                 f"--web.listen-address={HOST}:{port}",
                 "--storage.tsdb.retention.time=20y",
+                *self._flags,
             ],
             self.folder / "prometheus.log",
         )
@@ -99,6 +104,14 @@ class Running:
 
     def stop(self) -> None:
         self._server.stop()
+
+    def kill(self) -> None:
+        """End it as a crash does; its data and its port stay."""
+        self._server.kill()
+
+    def restart(self) -> None:
+        """Start it again at the same address."""
+        self._server = self._begin(self._binaries, int(self.url.rsplit(":", 1)[1]))
 
 
 def simulate(

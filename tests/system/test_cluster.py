@@ -103,7 +103,8 @@ def check_alerts(server, site):
     eventually(lambda: rules_that_are_not_well(server) == [], "every rule evaluates", PATIENCE)
     offered = f'kube_node_status_allocatable{{node="{parts.NODE}",resource="nvidia_com_gpu"}} == 4'
     assert server.wait_for(offered, seconds=PATIENCE)
-    assert set(alerts(server)) == {idle}
+    # not at once: a scrape that a busy machine did not finish makes an exporter blind for a moment
+    eventually(lambda: set(alerts(server)) == {idle}, "the others rest", PATIENCE)
     held = f'gputailor:namespace_gpus_held:sum{{namespace="{site.namespace}"}} == 3'
     assert server.wait_for(held, seconds=PATIENCE)
 
@@ -158,11 +159,16 @@ def check_blindness(server, exporter):
 
 
 def test_what_helm_installed_finds_the_idle_deployment_and_tells_of_it_once(
-    site, watching, exporter, agent, release, mailbox
+    site, watching, agent, release, mailbox
 ):
     process, server = agent(), watching.server
-    due = {"report", "idle"}
-    eventually(lambda: {kind for kind, _ in letters(release.store)} == due, "mails are due", PATIENCE)
+
+    def mails_are_due():
+        kinds = {kind for kind, _ in letters(release.store)}
+        assert kinds == {"report", "idle"}, process.output[-2000:]
+        return True
+
+    eventually(mails_are_due, "mails are due", PATIENCE)
     process.kill()
     process = agent()
     url = process.url()
@@ -180,14 +186,16 @@ def test_what_helm_installed_finds_the_idle_deployment_and_tells_of_it_once(
     second = sender(release.store)
     process = agent()
     eventually(lambda: sender(release.store) != second, "it looked again", PATIENCE)
-    check_blindness(server, exporter)
+    check_blindness(server, watching.exporter)
     assert process.stop() == 0
     assert PASSWORD not in process.output
 
-    subjects = sorted(str(mail["Subject"]) for mail in mailbox.mails)
-    assert len(subjects) == 2, subjects
-    assert subjects[0].startswith("GPU report blue, ")
-    assert subjects[1].startswith(f"Idle GPUs on blue: {site.namespace}/chat since ")
+    # the report was due an hour or two ago, and may say that it is late
+    subjects = sorted(str(mail["Subject"]).removeprefix("Late: ") for mail in mailbox.mails)
+    assert [subject.split(", ")[0].split(" since ")[0] for subject in subjects] == [
+        "GPU report blue",
+        f"Idle GPUs on blue: {site.namespace}/chat",
+    ]
     account = f"system:serviceaccount:{site.namespace}:gt-gputailor-agent"
     asked = {event["verb"] for event in site.plane.audit(account)}
     assert {"list", "watch"} <= asked <= {"get", "list", "watch"}

@@ -19,7 +19,6 @@ from tests.system.exporter_parts import (
     figures,
     get,
     in_pod,
-    missing,
     wait_for,
     working,
 )
@@ -79,7 +78,7 @@ def compare(node, before, since, *, most, sampled=0.0):
         assert any("container_gpu_active" in key[0] for key in truth)
         said = after.gpu(index, uuids)
         assert contradictions(said, truth) == []
-        assert missing(said, truth) == []
+        wait_for(lambda i=index, truth=truth: node.says_all(i, truth))
         assert fell(before.gpu(index, uuids), said) == []
     for signal_name in ("kernel", "memcopy", "sm", "dram"):
         rise = seconds(after, signal=signal_name) - seconds(before, signal=signal_name)

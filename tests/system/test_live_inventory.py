@@ -16,6 +16,7 @@ from gputailor_agent.inventory.live import (
     rules,
 )
 from gputailor_agent.inventory.live.watching import WatchSettings
+from tests.system.live_parts import NAME, grant, start_again
 from tests.testbed import objects
 from tests.testbed.fixtures import control_plane, control_plane_factory, namespace, nodes
 from tests.testbed.servers import eventually
@@ -24,33 +25,9 @@ __all__ = ["control_plane", "control_plane_factory", "namespace", "nodes"]
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
-NAME = "gputailor-inventory"
-READER = {"kind": "ServiceAccount", "metadata": {"name": NAME}}
-
 
 def _now():
     return time.time()
-
-
-def _grant(plane, namespace, *, namespaced):
-    """A service account with the rules of rbac.yaml in a (Cluster)Role; a kubeconfig with it."""
-    kind, name = ("Role", NAME) if namespaced else ("ClusterRole", f"{NAME}-{namespace}")
-    role = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": name},
-        "rules": rules(namespaced=namespaced),
-    }
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": f"{kind}Binding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
-    }
-    plane.apply([{"apiVersion": "v1", **READER}, role, binding], namespace)
-    token = plane.token(NAME, namespace)
-    return plane.kubeconfig_with(token), token
 
 
 def _running(plane, namespace, number):
@@ -118,7 +95,7 @@ def test_pods_roll_up_to_deployment_cron_job_and_custom_resource(control_plane, 
 def test_the_rules_suffice_and_nothing_more_is_ever_asked_for(control_plane, namespace, nodes):
     nodes(objects.gpu_node("inventory-b", 8))
     _fill(control_plane, namespace)
-    kubeconfig, token = _grant(control_plane, namespace, namespaced=False)
+    kubeconfig, token = grant(control_plane, namespace, namespaced=False)
     with contextlib.closing(connect(kubeconfig)) as client:
         eventually(lambda: missing_permissions(client) == (), "the rules are in force")
     read_live_inventory("lab", kubeconfig=kubeconfig, at=_now())
@@ -153,7 +130,7 @@ def test_a_role_in_one_namespace_is_enough_for_it_and_nodes_are_said_to_be_missi
     nodes(objects.gpu_node("inventory-c", 8))
     control_plane.apply(objects.deployment("chat", replicas=1, gpus=1), namespace)
     _running(control_plane, namespace, 1)
-    kubeconfig, _ = _grant(control_plane, namespace, namespaced=True)
+    kubeconfig, _ = grant(control_plane, namespace, namespaced=True)
     with contextlib.closing(connect(kubeconfig)) as client:
 
         def only_nodes():
@@ -218,12 +195,10 @@ def test_a_watch_survives_a_restart_of_the_api_server(control_plane_factory):
     )
     with LiveInventory("lab", settings) as live:
         assert [one.name for one in live.snapshot(_now()).pods] == ["before"]
-        command = plane.servers["kube-apiserver"].popen.args
         plane.servers["kube-apiserver"].stop()
         time.sleep(2)
         live.snapshot(_now())  # still known while nobody answers
-        plane._server("kube-apiserver", *command)
-        eventually(lambda: plane.request("GET", "/readyz").is_success, "it is back", 60)
+        start_again(plane)
         plane.apply(objects.pod("after", gpus=1))
         plane.kubectl("delete", "pod", "before", "--now")
 

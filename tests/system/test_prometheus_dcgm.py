@@ -144,6 +144,8 @@ def test_devices_of_their_own_give_what_our_exporter_gives(serve, scenario, true
     for mine in found.rows:
         if mine.key.gpu_uuid.startswith("MIG-") or mine.key.pod.startswith(("one", "two")):
             continue
+        if not mine.key.pod:  # a card that nobody holds
+            continue
         expected = pick(true, mine.key.pod, (NOW - mine.key.hour) // HOUR)
         assert_alike(mine, expected)
         assert set(mine.signals) >= {"kernel", "sm", "graphics", "tensor", "dram", "encoder"}
@@ -241,6 +243,24 @@ def test_labels_that_were_not_honoured_or_renamed_change_nothing(serve, scenario
     assert {d.gpu_uuid: d.node for d in again.devices} == {
         d.gpu_uuid: d.node for d in found.devices
     }
+
+
+def test_signals_that_our_exporter_lacks_come_from_dcgms_profiling(serve, scenario, pages, true):
+    lacking = ('signal="sm"', 'signal="tensor"', 'signal="width"')
+
+    def both():
+        yield from (line for line in scraped(pages) if not any(one in line for one in lacking))
+        yield from dcgm_history(scenario, START, NOW)
+
+    with PrometheusSource(serve(both()), "test") as source:
+        found = read_window(source, START, NOW)
+    mine, expected = (pick(rows, "long", 2) for rows in (found.rows, true))
+    assert (mine.dialect, mine.filled["sm"]) == ("gputailor", "dcgm")
+    assert mine.signals["sm"].mean == pytest.approx(expected.signals["sm"].mean, abs=0.01)
+    assert mine.signals["kernel"] == expected.signals["kernel"]
+    (slice_,) = {row.filled.get("sm") for row in found.rows if row.key.pod.startswith("slice")}
+    assert slice_ == "dcgm"  # the MIG instance under either exporter's name
+    assert {row.key for row in found.rows} == {row.key for row in true}
 
 
 def test_where_both_exporters_tell_of_a_device_ours_counts(serve, scenario, pages, true):

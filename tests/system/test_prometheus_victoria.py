@@ -10,6 +10,7 @@ from gputailor_agent.rollup import CounterRollup
 from gputailor_agent.rollup.history import read_window
 from gputailor_agent.sources.archive import read_archive
 from gputailor_agent.sources.prometheus import PrometheusSource
+from gputailor_agent.sources.prometheus.promql import chunks
 from gputailor_exporter.scenario import load
 from tests.system.prometheus_history import dcgm_history, labelled, scraped, simulate
 from tests.system.test_prometheus_counters import EVENTFUL, NOW
@@ -27,20 +28,11 @@ def in_milliseconds(lines):
         yield f"{body} {round(float(stamp) * 1000)}\n"
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pages")
-    (folder / "scenario.yaml").write_text(EVENTFUL, encoding="utf-8")
-    files = simulate(folder / "scenario.yaml", folder / "out", NOW, HOURS / 24, page="120s")
-    return files, load(folder / "scenario.yaml", NOW)
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory, pages):
+def victoria(folder, lines):
+    """A server over given history (times in milliseconds), and its address; skips by name."""
     binary = shutil.which("victoria-metrics")
     if binary is None:
         pytest.skip("no victoria-metrics: apt-get install victoria-metrics")
-    folder = tmp_path_factory.mktemp("victoria")
 
     def begin(ports):
         address = f"{HOST}:{ports[0]}"
@@ -60,13 +52,29 @@ def url(tmp_path_factory, pages):
         return server, url
 
     server, url = start_on_free_ports(1, begin)
+    with httpx.Client(trust_env=False, timeout=60) as client:
+        for part in chunks(lines, 100_000):
+            body = "".join(part).encode()
+            sent = client.post(f"{url}/api/v1/import/prometheus", content=body)
+            assert sent.is_success
+        client.get(f"{url}/internal/force_flush")
+    return server, url
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    (folder / "scenario.yaml").write_text(EVENTFUL, encoding="utf-8")
+    files = simulate(folder / "scenario.yaml", folder / "out", NOW, HOURS / 24, page="120s")
+    return files, load(folder / "scenario.yaml", NOW)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory, pages):
     files, scenario = pages
     lines = [labelled(line, 'from="ours"') for line in scraped(files)]
     lines += [labelled(line, 'from="dcgm"') for line in dcgm_history(scenario, START, NOW)]
-    body = "".join(in_milliseconds(lines)).encode()
-    sent = httpx.post(f"{url}/api/v1/import/prometheus", content=body, timeout=60, trust_env=False)
-    assert sent.is_success
-    httpx.get(f"{url}/internal/force_flush", trust_env=False)
+    server, url = victoria(tmp_path_factory.mktemp("victoria"), in_milliseconds(lines))
     eventually(lambda: _names(url), "the history can be searched")
     yield url
     server.stop()

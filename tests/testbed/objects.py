@@ -1,7 +1,10 @@
 """Kubernetes objects for tests: GPU nodes as GPU feature discovery labels them, and pods."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 #: Annotations that stages.yaml reads; see there.
 ANNOTATION = "testbed.gputailor.io/"
@@ -184,32 +187,52 @@ def cron_job(
 
 
 def custom_definition(
-    kind: str, group: str = "kubeflow.org", version: str = "v1"
+    kind: str,
+    group: str = "kubeflow.org",
+    *versions: str,
+    plural: str = "",
+    scope: str = "Namespaced",
 ) -> dict[str, Any]:
-    """Definition of a namespaced custom resource with free spec and status, e.g. PyTorchJob."""
-    plural = f"{kind.lower()}s"
-    schema = {
-        "type": "object",
-        "properties": {
-            part: {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-            for part in ("spec", "status")
-        },
-    }
+    """Definition of a custom resource with free spec and status, e.g. PyTorchJob.
+
+    ``versions`` are all served (``v1`` where none is given), the first one is stored.
+    """
+    plural = plural or f"{kind.lower()}s"
+    # Groups below k8s.io are the project's own: without a word about them none is taken.
+    unapproved = {"api-approved.kubernetes.io": "unapproved, test bed only"}
+    annotations = unapproved if group.endswith(".k8s.io") else {}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
+        "metadata": {"name": f"{plural}.{group}", "annotations": annotations},
         "spec": {
             "group": group,
-            "scope": "Namespaced",
+            "scope": scope,
             "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
             "versions": [
                 {
                     "name": version,
                     "served": True,
-                    "storage": True,
+                    "storage": place == 0,
                     "schema": {"openAPIV3Schema": schema},
                 }
+                for place, version in enumerate(versions or ("v1",))
             ],
         },
     }
+
+
+def owner_definitions() -> list[dict[str, Any]]:
+    """Free definitions of every custom resource in definitions.yaml."""
+    rows = yaml.safe_load(Path(__file__).with_name("definitions.yaml").read_text("utf-8"))
+    return [
+        custom_definition(
+            row["kind"],
+            row["group"],
+            *row.get("versions", ()),
+            plural=row.get("plural", ""),
+            scope=row.get("scope", "Namespaced"),
+        )
+        for row in rows
+    ]

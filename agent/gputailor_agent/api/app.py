@@ -16,15 +16,21 @@ from fastapi import Path as PathParameter
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.exceptions import HTTPException as StarletteError
 
-from gputailor_agent.api import found
+from gputailor_agent.api import found, running
+from gputailor_agent.api.heads import HeadAsGet
 from gputailor_agent.api.state import AgentState, KeptReport
 from gputailor_agent.model.judgement import Plan, Verdict
 from gputailor_agent.reports import explain_page, json_report, overview, plan_page, units
 from gputailor_agent.reports.document import Bullets, Document, Heading, Paragraph, block_kind
 from gputailor_agent.reports.explain import UnknownWorkloadError, explain, find_verdict
+from gputailor_agent.reports.plurals import counted
 
 _NO_PLAN: Final = "No report yet: the agent has not finished its first pass. Try again in a minute."
+#: What the framework says of an address that there is not.
+_UNKNOWN: Final = "Not Found"
+_TITLES: Final = {404: "Not found", 405: "Not allowed", 503: "Not yet"}
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -57,7 +63,10 @@ def create_app(state: AgentState) -> FastAPI:
     pages = _Pages(state)
     _add_pages(app, state, pages)
     _add_api(app, state)
+    _add_running(app, state)
     _add_operations(app, state)
+    _add_errors(app, pages)
+    app.add_middleware(HeadAsGet)
     return app
 
 
@@ -113,8 +122,8 @@ def _status(state: AgentState) -> str:
     if scraped is not None:
         asked = scraped.answered + scraped.failed
         parts.append(
-            f"Last scrape at {_clock(scraped.at)}: {scraped.answered} of {asked} "
-            f"{'exporter' if asked == 1 else 'exporters'} answered."
+            f"Last scrape at {_clock(scraped.at)}: {scraped.answered} of "
+            f"{counted(asked, 'exporter')} answered."
         )
     return " ".join(parts)
 
@@ -214,6 +223,18 @@ def _json(body: str) -> Response:
     return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
 
 
+def _add_running(app: FastAPI, state: AgentState) -> None:
+    @app.get("/api/v1/tasks", summary="The agent's jobs", tags=["operations"])
+    def tasks() -> Response:
+        """How each went last, and when it comes next."""
+        return _json(running.tasks_document(state.tasks()))
+
+    @app.get("/api/v1/ledger", summary="What became of findings", tags=["report"])
+    def ledger() -> Response:
+        """Each finding's life, what was foretold and what came of it; precision by rule."""
+        return _json(running.ledger_document(*state.ledger()))
+
+
 def _add_operations(app: FastAPI, state: AgentState) -> None:
     @app.get("/metrics", include_in_schema=False)
     def metrics() -> Response:
@@ -228,12 +249,24 @@ def _add_operations(app: FastAPI, state: AgentState) -> None:
 
     @app.get("/readyz", summary="A report can be served", tags=["operations"])
     def readyz() -> PlainTextResponse:
-        """200 when a report can be served, else 503 with the reason."""
+        """200 when a report can be served, else 503 with the reason; troubles are listed too."""
         why = state.not_ready()
-        return PlainTextResponse(f"{why or 'ok'}\n", status_code=503 if why else 200)
+        lines = [why or "ok", *state.troubles()]
+        return PlainTextResponse("\n".join(lines) + "\n", status_code=503 if why else 200)
 
-    @app.exception_handler(HTTPException)
-    async def http_error(_request: Request, error: HTTPException) -> JSONResponse:
-        return JSONResponse(
-            {"error": error.detail}, status_code=error.status_code, headers=error.headers
-        )
+
+def _add_errors(app: FastAPI, pages: _Pages) -> None:
+    @app.exception_handler(StarletteError)
+    async def http_error(request: Request, error: StarletteError) -> Response:
+        """A page for people who have a browser, JSON for everybody else."""
+        what = f"{error.detail}: {request.url.path}" if error.detail == _UNKNOWN else error.detail
+        if "text/html" in request.headers.get("accept", "") and not _for_machines(request):
+            page = pages.html(_note(_TITLES.get(error.status_code, "Error"), what), back=True)
+            page.status_code = error.status_code
+            page.headers.update(error.headers or {})
+            return page
+        return JSONResponse({"error": what}, status_code=error.status_code, headers=error.headers)
+
+
+def _for_machines(request: Request) -> bool:
+    return request.url.path.startswith("/api/")

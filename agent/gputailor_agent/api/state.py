@@ -6,8 +6,10 @@ from typing import Protocol
 from prometheus_client import CollectorRegistry
 
 from gputailor_agent.model.judgement import Plan
+from gputailor_agent.model.ledger import Entry, RuleRecord
 from gputailor_agent.model.profile import Window
 from gputailor_agent.rules.base import RuleSettings
+from gputailor_agent.store.tasks import Task
 
 
 class ScrapeRound(Protocol):
@@ -67,6 +69,18 @@ class AgentState(Protocol):
 
     def not_ready(self) -> str:
         """Why the agent cannot serve a report yet; '' when it can."""
+        ...
+
+    def troubles(self) -> Sequence[str]:
+        """What is wrong just now, as lines; a report can be served all the same."""
+        ...
+
+    def tasks(self) -> Sequence[Task]:
+        """How each of the agent's jobs went."""
+        ...
+
+    def ledger(self) -> tuple[Sequence[Entry], Sequence[RuleRecord]]:
+        """What became of findings: every entry, and how each rule fared."""
         ...
 
     def last_round(self) -> ScrapeRound | None:

@@ -4,6 +4,7 @@ They come from the environment and the file only, never from flags: a command li
 every user of a machine to read, and lists of people belong into a file.
 """
 
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
@@ -34,11 +35,17 @@ class DeliveryKeys(BaseSettings):
     smtp_password: SecretStr = Field(
         SecretStr(""), description="Password of that login. Set it in the environment only."
     )
+    smtp_password_file: Path | None = Field(
+        None, description="File with that password, in place of it: a mounted Secret."
+    )
     smtp_ca_file: str = Field(
         "", description="PEM file of an authority to trust beside the system's."
     )
     webhook_url: SecretStr = Field(
         SecretStr(""), description="Reports and notices are posted here as JSON. Kept as a secret."
+    )
+    webhook_url_file: Path | None = Field(
+        None, description="File with that address, in place of it: a mounted Secret."
     )
     notices: bool = Field(
         default=True, description="Tell at once when a workload goes idle, not only in the report."
@@ -81,5 +88,16 @@ class DeliveryKeys(BaseSettings):
         """What these keys say, checked; raises ``DeliveryError``."""
         given: dict[str, Any] = {name: getattr(self, name) for name in DeliveryKeys.model_fields}
         for name in ("smtp_password", "webhook_url"):
+            file = given.pop(f"{name}_file")
             given[name] = given[name].get_secret_value()
+            if file is not None:
+                given[name] = _in_file(f"{name}_file", file)
         return delivery_settings(**given)
+
+
+def _in_file(name: str, path: Path) -> str:
+    """A secret in a file, without the line's end; raises ``DeliveryError``."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DeliveryError(f"{name}: cannot read {path}: {error}") from error

@@ -32,6 +32,7 @@ from gputailor_agent.cli.terminal import answer, look, tell, working
 from gputailor_agent.inventory.files import read_inventory
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.model.usage import HOUR_SECONDS
+from gputailor_agent.reports.plurals import agreed, counted
 from gputailor_agent.rollup import CounterRollup, encode_state
 from gputailor_agent.schedule import AgentService, ServiceSettings
 from gputailor_agent.sources.archive import read_archive
@@ -90,7 +91,7 @@ def demo(
     and the weekly report to a folder and says where.
     """
     shape = options.output_format(output)
-    chosen = scenario or demo_scenario()
+    (chosen,) = options.existing("--scenario", [scenario or demo_scenario()])
     if not once:
         check_address(listen)  # before a minute of work, not after it
     with stopping() as asked, ExitStack() as stack, leaving(asked):
@@ -119,7 +120,7 @@ def _cluster(
 ) -> Iterator[tuple[AgentService, "_Watched"]]:
     """An agent over ``days`` of history and running exporters; all of it ends with the context."""
     began = time.monotonic()
-    tell(f"Simulating {days:g} days of a GPU cluster …")
+    tell(f"Simulating {counted(days, 'day')} of a GPU cluster …")
     with working("Simulating"):
         history = write_history(scenario, folder, days=days, tell_of=tell_of)
     with ExitStack() as stack:
@@ -127,9 +128,10 @@ def _cluster(
             running_exporters(scenario, history.nodes, folder / "logs", tell_of)
         )
         store = stack.enter_context(Store.open(folder / "demo.db"))
-        tell(f"Reading the history of {len(history.nodes)} nodes …")
+        tell(f"Reading the history of {counted(len(history.nodes), 'node')} …")
         rows = fill(store, history)
-        tell(f"{rows:,} hourly rows in {time.monotonic() - began:.0f} s; the exporters are live.")
+        took = f"{time.monotonic() - began:.0f} s"
+        tell(f"{counted(rows, 'hourly row')} in {took}; the exporters are live.")
         tell(hardware(store, time.time()))
         source = _Watched(stack.enter_context(ScrapeSource(urls, CLUSTER)))
         service = AgentService(
@@ -234,4 +236,4 @@ def _watch(service: AgentService, source: _Watched) -> None:
 
 def _answered(result: ScrapeResult) -> str:
     held = sum(counters.allocated for page in result.pages for counters in page.containers)
-    return f"{len(result.pages)} exporters answered, {held} containers hold GPUs"
+    return agreed(f"{len(result.pages)} exporters answered, {held} containers hold GPUs")

@@ -90,10 +90,11 @@ def _clean(words: str) -> str:
 
 def _examples(epilog: str) -> str:
     lines = [line.strip() for line in _clean(epilog).splitlines() if line.strip()]
+    lines = [line.removeprefix("Example: ") for line in lines]
     commands = [line for line in lines if line.startswith(_PROGRAMS)]
     words = " ".join(line for line in lines if line not in commands and line != "Examples:")
-    block = "\n".join(["```sh", *commands, "```"])
-    return f"{block}\n\n{words}\n" if words else f"{block}\n"
+    block = "\n".join(["```sh", *commands, "```"]) if commands else ""
+    return "\n\n".join(part for part in (block, words) if part) + "\n"
 
 
 def _settings() -> str:

@@ -3,18 +3,20 @@
 Its client and the store are imported only then: other commands must not pay for them.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gputailor_agent.cli.errors import CommandError, UsageError
-from gputailor_agent.cli.windows import DEFAULT_DAYS, window_of
+from gputailor_agent.cli.windows import DEFAULT_DAYS, check_data, window_of
 
 if TYPE_CHECKING:
     from gputailor_agent.model.profile import Window
     from gputailor_agent.rollup.history import History
-    from gputailor_agent.sources.prometheus import Access, PrometheusSource
+    from gputailor_agent.sources.prometheus import Access, Budget, PrometheusSource
+    from gputailor_agent.sources.prometheus.client import PrometheusClient
     from gputailor_agent.sources.prometheus.kube_state import KubeStateReader
     from gputailor_agent.store import Store
 
@@ -29,7 +31,14 @@ class PrometheusAccess:
     bearer_token_file: Path | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
     ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    samples_per_second: float | None = None  # None: the source's own limit
+    # of a server that is asked through the cluster's API server:
+    credentials: "Callable[[], Mapping[str, str]] | None" = None
+    verify: bool = True
 
     @property
     def asked(self) -> bool:
@@ -41,7 +50,11 @@ class PrometheusAccess:
         from gputailor_agent.sources.prometheus import PrometheusSource  # noqa: PLC0415
 
         return PrometheusSource(
-            self.url, cluster, access=self._credentials(attempts), labels=self.labels
+            self.url,
+            cluster,
+            access=self._access(attempts),
+            budget=self._budget(),
+            labels=self.labels,
         )
 
     def states(self, *, attempts: int = 5) -> "KubeStateReader":
@@ -50,17 +63,37 @@ class PrometheusAccess:
             KubeStateReader,
         )
 
-        return KubeStateReader(self.url, access=self._credentials(attempts), labels=self.labels)
+        return KubeStateReader(
+            self.url, access=self._access(attempts), budget=self._budget(), labels=self.labels
+        )
 
-    def _credentials(self, attempts: int) -> "Access":
+    def client(self, *, attempts: int = 1) -> "PrometheusClient":
+        """The server itself, to be closed; raises like ``source``."""
+        from gputailor_agent.sources.prometheus.client import PrometheusClient  # noqa: PLC0415
+
+        return PrometheusClient(self.url, self._access(attempts), budget=self._budget())
+
+    def _access(self, attempts: int) -> "Access":
         from gputailor_agent.sources.prometheus import Access  # noqa: PLC0415
 
         return Access(
             bearer_token_file=self.bearer_token_file,
             headers=dict(self.headers),
+            parameters=dict(self.parameters),
+            credentials=self.credentials,
+            verify=self.verify,
             ca_file=self.ca_file,
+            certificate_file=self.certificate_file,
+            key_file=self.key_file,
             attempts=attempts,
         )
+
+    def _budget(self) -> "Budget":
+        from gputailor_agent.sources.prometheus import Budget  # noqa: PLC0415
+
+        if self.samples_per_second is None:
+            return Budget()
+        return Budget(samples_per_second=self.samples_per_second)
 
 
 def access_of(
@@ -69,17 +102,26 @@ def access_of(
     bearer_token_file: Path | None = None,
     headers: Sequence[str] = (),
     labels: Sequence[str] = (),
+    parameters: Sequence[str] = (),
     ca_file: Path | None = None,
+    certificate_file: Path | None = None,
+    key_file: Path | None = None,
 ) -> PrometheusAccess:
     """What options say; raises ``UsageError`` for those that mean nothing."""
-    if not url and (bearer_token_file or headers or labels or ca_file):
+    files = bearer_token_file or ca_file or certificate_file or key_file
+    if not url and (headers or labels or parameters or files):
         raise UsageError("options of a Prometheus were given, but not which: add --prometheus-url")
+    if key_file and not certificate_file:
+        raise UsageError("--prometheus-key-file: give --prometheus-certificate-file, too")
     return PrometheusAccess(
         url=url or "",
         bearer_token_file=bearer_token_file,
         headers=pairs("--prometheus-header", ":", headers),
         labels=pairs("--prometheus-label", "=", labels),
+        parameters=pairs("--prometheus-parameter", "=", parameters),
         ca_file=ca_file,
+        certificate_file=certificate_file,
+        key_file=key_file,
     )
 
 
@@ -115,6 +157,7 @@ def read_history(
 
     reachable(access, now=window.end)  # a wrong address is told at once, not after many attempts
     with access.source(cluster) as source:
+        _check_span(source, window)
         found = read_window(source, window.start, window.end, store, progress)
         if not found.rows:
             told = "".join(f"\n  {problem}" for problem in found.problems)
@@ -123,6 +166,17 @@ def read_history(
                 f"the exporters told which pods hold which GPU?{told}"
             )
     return found
+
+
+def _check_span(source: "PrometheusSource", window: "Window") -> None:
+    """Raise ``CommandError`` where the server has data, but of other times than the window."""
+    from gputailor_agent.sources.prometheus.inspecting import data_days  # noqa: PLC0415 - see above
+
+    if source.dialects(window.start, window.end):
+        return
+    days = data_days(source, time.time())
+    if days:
+        check_data(window, min(days), max(days) + _DAY_SECONDS)
 
 
 def reachable(access: PrometheusAccess, *, now: float) -> tuple[str, tuple[str, ...]]:

@@ -13,16 +13,17 @@ from gputailor_agent.assessment import Assessment, AssessmentSettings, assess, a
 from gputailor_agent.catalog import Catalogue, load_catalogue
 from gputailor_agent.cli import joining, options
 from gputailor_agent.cli.clusters import ClusterAccess
+from gputailor_agent.cli.discovered import AUTO, find_prometheus
 from gputailor_agent.cli.errors import CommandError, UsageError
 from gputailor_agent.cli.histories import PrometheusAccess, asked_window, read_history
 from gputailor_agent.cli.recorded import read_recorded
-from gputailor_agent.cli.terminal import working
-from gputailor_agent.cli.windows import window_of
+from gputailor_agent.cli.stored import check_there, stored_window
+from gputailor_agent.cli.terminal import tell, working
+from gputailor_agent.cli.windows import check_data, whole_hours, window_of
 from gputailor_agent.inventory.files import read_inventory
 from gputailor_agent.inventory.identity import resolve
 from gputailor_agent.model.inventory import Inventory
-from gputailor_agent.model.profile import Window
-from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageRow
+from gputailor_agent.model.usage import Device, UsageRow
 from gputailor_agent.rollup.counters import CounterRollup
 from gputailor_agent.rollup.gauges import Holder, rows_from_samples
 from gputailor_agent.rules import RuleSettings
@@ -32,9 +33,7 @@ from gputailor_agent.sources.logs import Log
 if TYPE_CHECKING:
     from gputailor_agent.store import Store
 
-_DAY_SECONDS: Final = 86_400
 _SHOWN_PROBLEMS: Final = 10
-_LOOK_BACK_SECONDS: Final = 31.0 * _DAY_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,16 +71,16 @@ def assess_inputs(inputs: Inputs) -> Assessment:
             "--inventory and a live cluster (--kubernetes, --context, --kubeconfig, --namespace) "
             "were both given: give one of them"
         )
-    if inputs.prometheus.asked and not inputs.archive:
+    if inputs.archive:
+        return _assess_files(inputs)
+    if inputs.prometheus.asked or (inputs.live.asked and not inputs.store):
         return _assess_prometheus(inputs)
-    if inputs.store and not inputs.archive:
+    if inputs.store:
         return _assess_store(inputs, inputs.store)
-    if not inputs.archive:
-        raise UsageError(
-            "nothing to judge: give --prometheus-url URL, --archive PATH (and "
-            "--inventory PATH), or --store URL; gputailor demo shows the product without either"
-        )
-    return _assess_files(inputs)
+    raise UsageError(
+        "nothing to judge: give --prometheus-url URL (auto: look in the cluster), --archive PATH "
+        "(and --inventory PATH), or --store URL; gputailor demo shows the product without either"
+    )
 
 
 def _assess_files(inputs: Inputs) -> Assessment:
@@ -94,7 +93,7 @@ def _assess_files(inputs: Inputs) -> Assessment:
         gathered = _roll_up(archive, inputs.cluster)
     with working("Reading the inventory"):
         at = gathered.last_data if gathered.last_data is not None else time.time()
-        inventory = _inventory(inputs, inventory_paths, at)
+        inventory = read_asked(inputs, inventory_paths, at)
     if gathered.last_data is None and not archive.logs:
         raise CommandError(_nothing(archive_paths, gathered.problems))
     gathered = _with_logs(inputs, joins, gathered, archive, inventory)
@@ -109,12 +108,13 @@ def _assess_prometheus(inputs: Inputs) -> Assessment:
     window = asked_window(inputs.since, inputs.until, now)
     asked = bool(paths) or inputs.live.asked
     with working("Reading the inventory"):  # first: a wrong file is told at once
-        inventory = _inventory(inputs, paths, window.end) if asked else None
+        inventory = read_asked(inputs, paths, window.end) if asked else None
+    server = _server(inputs, now)
     with working("Reading the Prometheus") as tick, _cache(inputs.store) as store:
-        found = read_history(inputs.prometheus, inputs.cluster, window, store=store, progress=tick)
+        found = read_history(server, inputs.cluster, window, store=store, progress=tick)
     if inventory is None:
         with working("Reading what kube-state-metrics told"):
-            inventory = read_recorded(inputs.prometheus, inputs.cluster, window)
+            inventory = read_recorded(server, inputs.cluster, window)
     hours = {row.key.hour for row in found.rows}
     gathered = Gathered(
         rows=tuple(found.rows),
@@ -125,6 +125,16 @@ def _assess_prometheus(inputs: Inputs) -> Assessment:
         sources=("Prometheus",),
     )
     return _judge(inputs, gathered, inventory, catalogue)
+
+
+def _server(inputs: Inputs, now: float) -> PrometheusAccess:
+    """The Prometheus that is named, or the cluster's own."""
+    if inputs.prometheus.asked and inputs.prometheus.url != AUTO:
+        return inputs.prometheus
+    with working("Looking for a Prometheus in the cluster"):
+        found = find_prometheus(inputs.prometheus, inputs.live, now=now)
+    tell(f"gputailor: reading {found.url}")
+    return found
 
 
 @contextmanager
@@ -138,22 +148,35 @@ def _cache(url: str | None) -> "Iterator[Store | None]":
         yield store
 
 
-def _inventory(inputs: Inputs, paths: Sequence[Path], at: float) -> Inventory:
+def read_asked(inputs: Inputs, paths: Sequence[Path], at: float) -> Inventory:
+    """What was asked for, by the live cluster or by files.
+
+    Raises ``CommandError`` for files of which nothing at all could be read.
+    """
     if inputs.live.asked:
         return inputs.live.read(inputs.cluster, at)
-    return read_inventory(paths, inputs.cluster, at)
+    found = read_inventory(paths, inputs.cluster, at)
+    if paths and found.problems and not (found.pods or found.nodes or found.owners):
+        raise CommandError(
+            f"--inventory: nothing could be read from {_listed(paths)}; expected output of kubectl "
+            f"get pods,nodes,jobs,… -o json or yaml, or manifests{_told(found.problems)}"
+        )
+    return found
 
 
 def _judge(
     inputs: Inputs, gathered: Gathered, inventory: Inventory, catalogue: Catalogue
 ) -> Assessment:
-    window = window_of(
-        inputs.since,
-        inputs.until,
-        first_data=gathered.first_data,
-        last_data=gathered.last_data,
-        now=time.time(),
+    window = whole_hours(
+        window_of(
+            inputs.since,
+            inputs.until,
+            first_data=gathered.first_data,
+            last_data=gathered.last_data,
+            now=time.time(),
+        )
     )
+    check_data(window, gathered.first_data, gathered.last_data)
     with working("Judging"):
         return assess(
             gathered.rows,
@@ -169,13 +192,21 @@ def _judge(
 
 
 def _nothing(paths: Sequence[Path], problems: Sequence[str]) -> str:
-    told = "".join(f"\n  {problem}" for problem in problems[:_SHOWN_PROBLEMS])
-    more = len(problems) - _SHOWN_PROBLEMS
-    names = ", ".join(str(path) for path in paths)
     return (
-        f"no usage could be read from {names}; expected exporter pages with timestamps or "
-        f"nvidia-smi logs{told}" + (f"\n  … and {more} more" if more > 0 else "")
+        f"no usage could be read from {_listed(paths)}; expected exporter pages with timestamps or "
+        f"nvidia-smi logs{_told(problems)}"
     )
+
+
+def _listed(paths: Sequence[Path]) -> str:
+    return ", ".join(str(path) for path in paths)
+
+
+def _told(problems: Sequence[str]) -> str:
+    """Problems as further lines of a message; the first few."""
+    lines = list(problems[:_SHOWN_PROBLEMS])
+    more = len(problems) - _SHOWN_PROBLEMS
+    return "".join(f"\n  {one}" for one in [*lines, *([f"… and {more} more"] if more > 0 else [])])
 
 
 def _roll_up(archive: Archive, cluster: str) -> Gathered:
@@ -221,11 +252,10 @@ def _no_pods(log: Log, given: Sequence[Path], problems: Sequence[str]) -> str:
             f"{log.path} is a recorded log and names no pod: give the manifests with --inventory, "
             + alone
         )
-    names = ", ".join(str(path) for path in given)
-    told = "".join(f"\n  {problem}" for problem in problems[:_SHOWN_PROBLEMS])
     return (
-        f"--inventory: there is no pod and no pod template in {names}, so the log {log.path} "
-        f"cannot be joined to one; give the manifest of the job, {alone}{told}"
+        f"--inventory: there is no pod and no pod template in {_listed(given)}, so the log "
+        f"{log.path} cannot be joined to one; give the manifest of the job, {alone}"
+        f"{_told(problems)}"
     )
 
 
@@ -255,26 +285,20 @@ def _add_log(gathered: Gathered, joined: joining.Joined, inventory: Inventory) -
     )
 
 
-def _check_there(url: str) -> None:
-    """Reading makes no database: raise ``CommandError`` for an SQLite file that is not there."""
-    path = options.store_file(url)
-    if path is not None and not path.is_file():
-        raise CommandError(
-            f"--store: {path} does not exist; gputailor serve --store … makes it, or give the "
-            "database's URL"
-        )
-
-
 def _assess_store(inputs: Inputs, url: str) -> Assessment:
     catalogue = load_catalogue(inputs.prices)
     now = time.time()
-    _check_there(url)
+    paths = options.existing("--inventory", inputs.inventory)
+    check_there(url)
     from gputailor_agent.store import Store  # noqa: PLC0415 - a second that files do not need
 
     with Store.open(url) as store:
         with working("Reading the store"):
-            window = _store_window(inputs, store, now)
-            inventory = _store_inventory(inputs, store, window)
+            window = stored_window(store, inputs.cluster, inputs.since, inputs.until, now)
+            if paths or inputs.live.asked:
+                inventory = read_asked(inputs, paths, window.end)
+            else:
+                inventory = store.inventory(inputs.cluster, window.end, since=window.start)
         with working("Judging"):
             return assess_store(
                 store,
@@ -286,48 +310,3 @@ def _assess_store(inputs: Inputs, url: str) -> Assessment:
                 settings=AssessmentSettings(rules=inputs.rules),
                 sources=("store of an agent",),
             )
-
-
-def _store_inventory(inputs: Inputs, store: "Store", window: Window) -> Inventory:
-    if inputs.inventory or inputs.live.asked:
-        paths = options.existing("--inventory", inputs.inventory)
-        return _inventory(inputs, paths, window.end)
-    return store.inventory(inputs.cluster, window.end, since=window.start)
-
-
-def _store_window(inputs: Inputs, store: "Store", now: float) -> Window:
-    """The window asked for, else the last 14 days up to the newest hour, as far as there is data.
-
-    Hours are probed one row each, so that a large store is not read twice.
-    """
-    last = None
-    if inputs.until is None:
-        last = _probe(store, inputs.cluster, now - _LOOK_BACK_SECONDS, now, newest=True)
-        if last is None:
-            raise CommandError(
-                f"the store holds no usage of cluster {inputs.cluster!r} in the last "
-                f"{_LOOK_BACK_SECONDS // _DAY_SECONDS:.0f} days; is --cluster right, has the agent "
-                "run, or do you mean an earlier window (--until)?"
-            )
-        last = min(now, last + HOUR_SECONDS)
-    window = window_of(inputs.since, inputs.until, first_data=None, last_data=last, now=now)
-    if inputs.since is not None:
-        return window
-    first = _probe(store, inputs.cluster, window.start, window.end, newest=False)
-    return window if first is None else Window(start=max(first, window.start), end=window.end)
-
-
-def _probe(store: "Store", cluster: str, start: float, end: float, *, newest: bool) -> float | None:
-    """The newest or oldest hour in the window of which there is a row; None for none."""
-    for day in _steps(start, end, _DAY_SECONDS, newest=newest):
-        if next(store.usage(cluster, day, day + _DAY_SECONDS), None) is not None:
-            for hour in _steps(day, day + _DAY_SECONDS, HOUR_SECONDS, newest=newest):
-                if next(store.usage(cluster, hour, hour + HOUR_SECONDS), None) is not None:
-                    return hour
-    return None
-
-
-def _steps(start: float, end: float, step: int, *, newest: bool) -> list[float]:
-    first = int(start // step) * step
-    found = [float(at) for at in range(first, int(end) + 1, step)]
-    return found[::-1] if newest else found

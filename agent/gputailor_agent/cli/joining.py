@@ -14,6 +14,7 @@ import msgspec
 from gputailor_agent.cli.errors import UsageError
 from gputailor_agent.inventory.resources import device_count
 from gputailor_agent.model.inventory import GpuRequest, Inventory, PodAssignment, Resolution
+from gputailor_agent.reports.plurals import counted
 from gputailor_agent.sources.logs import Log
 
 _SHOWN: Final = 20
@@ -50,11 +51,11 @@ def assumptions(joined: Joined, devices: int, inventory: Inventory) -> list[str]
     elif any(ask.kind not in {"gpu", "other"} for ask in asked):
         said.append(f"it asks for {names}, a part of a device, while the log is of whole devices")
     elif (count := device_count(asked)) and count != devices:
-        noun = "GPU" if devices == 1 else "GPUs"
         hint = "nothing is known of the others"
         if devices > count:
             hint = "is it of the whole machine? All of them are counted as this workload's"
-        said.append(f"each pod asks for {names}, while the log holds {devices} {noun}: {hint}")
+        held = counted(devices, "GPU")
+        said.append(f"each pod asks for {names}, while the log holds {held}: {hint}")
     return said
 
 

@@ -1,7 +1,7 @@
 """Options that several commands share, declared once with their help."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,6 +14,26 @@ from gputailor_agent.rules import RuleSettings, SettingsError, check_settings
 
 INPUTS: Final = "What to judge"
 ANSWER: Final = "The answer"
+
+
+def existing(option: str, paths: Iterable[Path]) -> list[Path]:
+    """The paths, all of which must exist."""
+    found = list(paths)
+    for path in found:
+        if not path.exists():
+            raise UsageError(f"{option}: {path} does not exist")
+    return found
+
+
+def _there(option: str) -> Callable[[Path | None], Path | None]:
+    """What an option of one file is checked by."""
+
+    def check(path: Path | None) -> Path | None:
+        existing(option, () if path is None else (path,))
+        return path
+
+    return check
+
 
 Archive = Annotated[
     list[Path] | None,
@@ -56,7 +76,8 @@ Namespaces = Annotated[
     typer.Option(
         "--namespace",
         "-n",
-        help="Ask only about this namespace of the live cluster. Repeatable.",
+        help="Ask only about this namespace of the live cluster: a name, a pattern such as "
+        "'team-*', or '!PATTERN' for all but those. Repeatable.",
         rich_help_panel=INPUTS,
     ),
 ]
@@ -73,7 +94,8 @@ PrometheusUrl = Annotated[
     typer.Option(
         "--prometheus-url",
         envvar="GPUTAILOR_PROMETHEUS_URL",
-        help="Read usage from this Prometheus: http://HOST:9090, with user:password@ if need be.",
+        help="Read usage from this Prometheus: http://HOST:9090, with user:password@ if need be; "
+        "auto looks for one among the cluster's services.",
         rich_help_panel=INPUTS,
     ),
 ]
@@ -112,10 +134,36 @@ PrometheusCa = Annotated[
         rich_help_panel=INPUTS,
     ),
 ]
+PrometheusParameters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--prometheus-parameter",
+        metavar="NAME=VALUE",
+        help="A query parameter of each request, e.g. dedup=true for Thanos. Repeatable.",
+        rich_help_panel=INPUTS,
+    ),
+]
+PrometheusCertificate = Annotated[
+    Path | None,
+    typer.Option(
+        "--prometheus-certificate-file",
+        help="Client certificate (PEM) where the Prometheus asks for one.",
+        rich_help_panel=INPUTS,
+    ),
+]
+PrometheusKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--prometheus-key-file",
+        help="Key of the client certificate, where it is not in the same file.",
+        rich_help_panel=INPUTS,
+    ),
+]
 Prices = Annotated[
     Path | None,
     typer.Option(
         "--prices",
+        callback=_there("--prices"),
         help="Your own prices: CSV with accelerator and/or instance_type, price_per_gpu_hour.",
         rich_help_panel=INPUTS,
     ),
@@ -245,12 +293,3 @@ def store_file(url: str) -> Path | None:
     if "://" in url and not url.startswith("sqlite:///"):
         return None
     return Path(url.removeprefix("sqlite:///")).expanduser()
-
-
-def existing(option: str, paths: Iterable[Path]) -> list[Path]:
-    """The paths, all of which must exist."""
-    found = list(paths)
-    for path in found:
-        if not path.exists():
-            raise UsageError(f"{option}: {path} does not exist")
-    return found

@@ -1,22 +1,24 @@
 """``gputailor serve``: the agent as one process, with its pages."""
 
-import logging
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from gputailor_agent.assessment import AssessmentSettings
 from gputailor_agent.catalog import load_catalogue
 from gputailor_agent.cli import options
+from gputailor_agent.cli.discovered import AUTO, find_prometheus
 from gputailor_agent.cli.errors import UsageError
-from gputailor_agent.cli.histories import pairs
+from gputailor_agent.cli.histories import PrometheusAccess, pairs
 from gputailor_agent.cli.hosting import leaving, serving, stopping
+from gputailor_agent.cli.logs import set_up
 from gputailor_agent.cli.recorded import RecordedInventory
+from gputailor_agent.cli.reloading import Reloading, attend, hearing
 from gputailor_agent.cli.settings import AgentSettings, load_settings, threshold
 from gputailor_agent.cli.terminal import tell
 from gputailor_agent.inventory.files import read_inventory
@@ -24,6 +26,7 @@ from gputailor_agent.rules import RuleSettings
 from gputailor_agent.schedule import (
     AgentService,
     CronError,
+    Lease,
     ServiceSettings,
     Telemetry,
     cron_trigger,
@@ -51,7 +54,6 @@ _EPILOG: Final = """Examples:
 Flags win over GPUTAILOR_* environment variables, those over the file. The page is at /, the API
 under /api/v1, /healthz and /readyz tell how it is. SIGTERM ends it cleanly.
 """
-_MIND_CLOCK_SECONDS: Final = 20.0
 _DAY_SECONDS: Final = 86_400.0
 
 
@@ -64,7 +66,7 @@ def serve(
     *,
     config: Annotated[
         Path | None,
-        typer.Option("--config", envvar="GPUTAILOR_CONFIG", help="Settings as a YAML file."),
+        typer.Option("--config", envvar="GPUTAILOR_CONFIG", help="Settings, YAML or TOML."),
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="The cluster's name.")] = None,
     target: Annotated[
@@ -79,7 +81,17 @@ def serve(
     prometheus_bearer_token_file: options.PrometheusTokenFile = None,
     prometheus_header: options.PrometheusHeaders = None,
     prometheus_label: options.PrometheusLabels = None,
+    prometheus_parameter: options.PrometheusParameters = None,
     prometheus_ca_file: options.PrometheusCa = None,
+    prometheus_certificate_file: options.PrometheusCertificate = None,
+    prometheus_key_file: options.PrometheusKey = None,
+    prometheus_samples_per_second: Annotated[
+        float | None,
+        typer.Option(
+            help="Samples that reading history may touch on average.",
+            rich_help_panel=options.INPUTS,
+        ),
+    ] = None,
     inventory: options.InventoryFiles = None,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
@@ -116,56 +128,64 @@ def serve(
             help="Another threshold of a rule, e.g. idle.warn_minutes=120. Repeatable.",
         ),
     ] = None,
+    report_time_zone: Annotated[
+        str | None, typer.Option(help="Time zone of --report-cron, e.g. Europe/Berlin.")
+    ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[
+        str | None, typer.Option(help="text for people, json for log stores.")
+    ] = None,
 ) -> None:
     """Run the agent: scrape exporters, roll up, recommend, serve the report.
 
-    Stays in the foreground. A restart repeats nothing and loses nothing that can be known.
+    Stays in the foreground. A restart repeats nothing and loses nothing that can be known. SIGHUP
+    reads the settings anew; a second agent on the same store refuses to start.
     """
-    settings = load_settings(
-        {
-            "cluster": cluster,
-            "targets": target,
-            "prometheus_url": prometheus_url,
-            "prometheus_bearer_token_file": prometheus_bearer_token_file,
-            "prometheus_headers": pairs("--prometheus-header", ":", prometheus_header or ()),
-            "prometheus_labels": pairs("--prometheus-label", "=", prometheus_label or ()),
-            "prometheus_ca_file": prometheus_ca_file,
-            "inventory": inventory,
-            "kubernetes": kubernetes,
-            "kubeconfig": kubeconfig,
-            "context": context,
-            "namespaces": namespace,
-            "prices": prices,
-            "store": store,
-            "listen": listen,
-            "scrape_seconds": scrape_seconds,
-            "scrape_timeout_seconds": scrape_timeout_seconds,
-            "window_days": window_days,
-            "recommend_seconds": recommend_seconds,
-            "report_cron": report_cron,
-            "thresholds": _thresholds(thresholds or ()),
-        },
-        config,
-    )
-    _log(log_level)
+    load = partial(load_settings, _flags(locals()), config)
+    settings = load()
+    set_up(log_level, settings.log_format)
     _check(settings)
     with (
         stopping() as asked,
-        Store.open(settings.store) as opened,
+        hearing() as hup,
+        Store.open(settings.store, checked=True) as opened,
+        leased(settings, opened) as lease,
         ExitStack() as parts,
     ):
-        reader = inventory_reader(settings, parts)
-        service = build_service(settings, opened, _usage(settings, parts), reader)
+        prometheus = _prometheus(settings)
+        reader = inventory_reader(settings, parts, prometheus)
+        usage = _usage(settings, prometheus, parts)
+        service = build_service(settings, opened, usage, reader, lease)
+        reload = Reloading(service, settings, load, service_settings, partial(_exporters, parts))
         with serving(service, settings.listen) as url, leaving(asked):
             tell(f"gputailor: {url} (cluster {settings.cluster}, {_reads(settings)})")
             service.start()
             try:
-                while not asked.wait(_MIND_CLOCK_SECONDS):
-                    service.mind_clock()
+                attend(service, asked, hup, reload)
             finally:
                 service.stop()
     tell("gputailor: stopped")
+
+
+#: Options that are given once for each value, by the setting that holds them all.
+_REPEATED: Final = {"targets": "target", "inventory": "inventory", "namespaces": "namespace"}
+_PAIRS: Final = {
+    "prometheus_headers": ("prometheus_header", ":"),
+    "prometheus_labels": ("prometheus_label", "="),
+    "prometheus_parameters": ("prometheus_parameter", "="),
+}
+
+
+def _flags(options_given: Mapping[str, Any]) -> dict[str, Any]:
+    """The command line's options as settings, by the names that settings have."""
+    given = dict(options_given)
+    for name in ("config", "log_level"):
+        del given[name]  # they are no settings
+    flags: dict[str, Any] = {name: given.pop(option) for name, option in _REPEATED.items()}
+    for name, (option, sign) in _PAIRS.items():
+        texts = given.pop(option) or ()
+        flags[name] = pairs(f"--{option.replace('_', '-')}", sign, texts)
+    return {**flags, **given, "thresholds": _thresholds(given["thresholds"] or ())}
 
 
 def _thresholds(given: Sequence[str]) -> dict[str, dict[str, float]]:
@@ -173,18 +193,6 @@ def _thresholds(given: Sequence[str]) -> dict[str, dict[str, float]]:
     for rule, name, value in map(threshold, given):
         values.setdefault(rule, {})[name] = value
     return values
-
-
-def _log(level: str) -> None:
-    if level.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR"}:
-        raise UsageError(f"--log-level: expected debug, info, warning or error, found {level!r}")
-    logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    for noisy in ("httpx", "httpcore", "apscheduler", "alembic"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
-    # runs that are skipped or late are counted in the metrics, every second if need be
-    logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
 
 
 def _check(settings: AgentSettings) -> None:
@@ -200,7 +208,7 @@ def _check(settings: AgentSettings) -> None:
             "scraped is read; set one of them"
         )
     try:
-        cron_trigger(settings.report_cron)
+        cron_trigger(settings.report_cron, settings.report_time_zone)
     except CronError as error:
         raise UsageError(f"--report-cron: {error}") from error
     options.existing("--inventory", settings.inventory)
@@ -212,14 +220,28 @@ def _reads(settings: AgentSettings) -> str:
     return f"{len(settings.targets)} exporters"
 
 
-def _usage(settings: AgentSettings, parts: ExitStack) -> ScrapeSource | HistoryFiller:
+def _prometheus(settings: AgentSettings) -> PrometheusAccess:
+    """The Prometheus that is named, or the cluster's own; not ``asked`` where there is none."""
+    if settings.prometheus.url != AUTO:
+        return settings.prometheus
+    found = find_prometheus(settings.prometheus, settings.cluster_access, now=time.time())
+    tell(f"gputailor: reading {found.url}")
+    return found
+
+
+def _usage(
+    settings: AgentSettings, prometheus: PrometheusAccess, parts: ExitStack
+) -> ScrapeSource | HistoryFiller:
     """What tells of usage: exporters, or a Prometheus that scrapes them."""
-    if settings.prometheus.asked:
+    if prometheus.asked:
         from gputailor_agent.rollup.history import fill_store  # noqa: PLC0415 - where needed only
 
-        return partial(
-            fill_store, parts.enter_context(settings.prometheus.source(settings.cluster))
-        )
+        return partial(fill_store, parts.enter_context(prometheus.source(settings.cluster)))
+    return _exporters(parts, settings)
+
+
+def _exporters(parts: ExitStack, settings: AgentSettings) -> ScrapeSource:
+    """The exporters of the settings; their connections end with ``parts``."""
     return parts.enter_context(
         ScrapeSource(
             settings.targets, settings.cluster, timeout_seconds=settings.scrape_timeout_seconds
@@ -227,7 +249,20 @@ def _usage(settings: AgentSettings, parts: ExitStack) -> ScrapeSource | HistoryF
     )
 
 
-def inventory_reader(settings: AgentSettings, following: ExitStack) -> InventoryReader:
+@contextmanager
+def leased(settings: AgentSettings, store: Store) -> Iterator[Lease]:
+    """Within: no other agent works on the store for this cluster; raises ``LeaseError``."""
+    lease = Lease(store, settings.cluster, seconds=settings.lease_seconds)
+    lease.take()
+    try:
+        yield lease
+    finally:
+        lease.release()
+
+
+def inventory_reader(
+    settings: AgentSettings, following: ExitStack, prometheus: PrometheusAccess | None = None
+) -> InventoryReader:
     """What tells what was asked for.
 
     Files, a live cluster that is followed until the end, or where neither is named what the
@@ -237,7 +272,9 @@ def inventory_reader(settings: AgentSettings, following: ExitStack) -> Inventory
     if not access.asked and not settings.inventory and settings.prometheus.asked:
         tell("gputailor: what was asked for is read from kube-state-metrics in the Prometheus")
         window_seconds = settings.window_days * _DAY_SECONDS
-        return RecordedInventory(settings.prometheus, settings.cluster, window_seconds)
+        return RecordedInventory(
+            prometheus or settings.prometheus, settings.cluster, window_seconds
+        )
     if not access.asked:
         return _files(settings)
     live = following.enter_context(access.follow(settings.cluster))
@@ -254,18 +291,12 @@ def build_service(
     store: Store,
     usage: ScrapeSource | HistoryFiller,
     reader: InventoryReader | None = None,
+    lease: Lease | None = None,
 ) -> AgentService:
     """The agent of these settings over an open store; not started. ``reader`` None reads files."""
     telemetry = Telemetry()
     return AgentService(
-        ServiceSettings(
-            cluster=settings.cluster,
-            scrape_seconds=settings.scrape_seconds,
-            window_days=settings.window_days,
-            recommend_seconds=settings.recommend_seconds,
-            report_cron=settings.report_cron,
-            assessment=AssessmentSettings(rules=RuleSettings(thresholds=settings.thresholds)),
-        ),
+        service_settings(settings),
         store,
         usage if isinstance(usage, ScrapeSource) else None,
         reader or _files(settings),
@@ -274,5 +305,26 @@ def build_service(
         telemetry=telemetry,
         delivery=Delivery(
             settings.delivery, store, settings.cluster, clock=time.time, count=telemetry.ran
+        ),
+        lease=lease,
+        store_file=options.store_file(settings.store),
+    )
+
+
+def service_settings(settings: AgentSettings) -> ServiceSettings:
+    """What of the settings the service minds."""
+    return ServiceSettings(
+        cluster=settings.cluster,
+        scrape_seconds=settings.scrape_seconds,
+        window_days=settings.window_days,
+        recommend_seconds=settings.recommend_seconds,
+        report_cron=settings.report_cron,
+        report_time_zone=settings.report_time_zone,
+        jitter_seconds=settings.jitter_seconds,
+        watch_idle_seconds=settings.watch_idle_seconds,
+        lease_seconds=settings.lease_seconds,
+        keep_days=settings.keep_days,
+        assessment=AssessmentSettings(
+            rules=RuleSettings(thresholds=settings.thresholds), hourly_days=settings.hourly_days
         ),
     )

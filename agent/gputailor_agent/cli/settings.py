@@ -1,7 +1,7 @@
 """Settings of ``gputailor serve``: flags over ``GPUTAILOR_*`` environment over file over defaults.
 
-The file is YAML with the names below as keys; an unknown key or a wrong value is told with its
-name, where it came from is in the order above.
+The file is YAML or TOML with the names below as keys; an unknown key or a wrong value is told with
+its name, where it came from is in the order above.
 """
 
 import re
@@ -22,7 +22,9 @@ from pydantic_settings.sources import InitSettingsSource
 from gputailor_agent.cli.clusters import ClusterAccess, in_pod
 from gputailor_agent.cli.delivery import DeliveryKeys
 from gputailor_agent.cli.errors import UsageError
+from gputailor_agent.cli.faults import told_faults, told_source
 from gputailor_agent.cli.histories import PrometheusAccess
+from gputailor_agent.cli.running import RunningKeys, read_toml
 from gputailor_agent.rules import RuleSettings, SettingsError, check_settings
 from gputailor_agent.sources.resolving import DNS
 
@@ -32,7 +34,7 @@ _HIGHEST_PORT: Final = 65535
 _Value = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 
 
-class AgentSettings(DeliveryKeys):
+class AgentSettings(DeliveryKeys, RunningKeys):
     """Everything the agent can be told."""
 
     model_config = SettingsConfigDict(env_prefix="GPUTAILOR_", extra="forbid", frozen=True)
@@ -45,7 +47,9 @@ class AgentSettings(DeliveryKeys):
         "`dns+http://host:port` is every address of a host.",
     )
     prometheus_url: str = Field(
-        "", description="Read usage hourly from this Prometheus instead of scraping."
+        "",
+        description="Read usage hourly from this Prometheus instead of scraping; `auto` looks for "
+        "one among the cluster's services.",
     )
     prometheus_bearer_token_file: Path | None = Field(
         None, description="File with a bearer token for the Prometheus; read at each request."
@@ -60,8 +64,24 @@ class AgentSettings(DeliveryKeys):
         description="Only series with these labels, where one server holds several clusters: "
         "a mapping in the file, JSON in the environment.",
     )
+    prometheus_parameters: dict[str, str] = Field(
+        {},
+        description="Query parameters of each request, e.g. `{dedup: true}` for Thanos: a mapping "
+        "in the file, JSON in the environment.",
+    )
     prometheus_ca_file: Path | None = Field(
         None, description="CA that signed the certificate of the Prometheus."
+    )
+    prometheus_certificate_file: Path | None = Field(
+        None, description="Client certificate (PEM) where the Prometheus asks for one."
+    )
+    prometheus_key_file: Path | None = Field(
+        None, description="Key of the client certificate, where it is not in the same file."
+    )
+    prometheus_samples_per_second: float = Field(
+        500_000.0,
+        gt=0,
+        description="Samples that reading history may touch on average in the Prometheus.",
     )
     inventory: Annotated[tuple[Path, ...], NoDecode] = Field(
         (), description="Files or folders with kubectl output or manifests."
@@ -74,7 +94,9 @@ class AgentSettings(DeliveryKeys):
     kubeconfig: Path | None = Field(None, description="Kubeconfig of the live cluster.")
     context: str | None = Field(None, description="Context of the live cluster.")
     namespaces: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Only these namespaces of the live cluster, separated by commas."
+        (),
+        description="Only these namespaces of the live cluster, separated by commas: names, "
+        "patterns such as team-*, and !PATTERN for all but those.",
     )
     prices: Path | None = Field(None, description="Your own prices (CSV).")
     store: str = Field("sqlite:///gputailor.db", description="Database URL.")
@@ -88,7 +110,13 @@ class AgentSettings(DeliveryKeys):
         le=86400,
         description="Least seconds between two plans; never less than 20 times what one takes.",
     )
-    report_cron: str = Field("0 7 * * 1", description="When the weekly report is made (cron, UTC).")
+    hourly_days: float = Field(
+        8.0,
+        ge=1,
+        le=400,
+        description="Days back to which a window may begin at any hour; older days are read whole.",
+    )
+    report_cron: str = Field("0 7 * * 1", description="When the weekly report is made (cron).")
     thresholds: dict[str, dict[str, _Value]] = Field(
         {},
         description="Thresholds of rules by rule and name (docs/rules.md): a mapping in the file, "
@@ -111,7 +139,11 @@ class AgentSettings(DeliveryKeys):
             bearer_token_file=self.prometheus_bearer_token_file,
             headers=self.prometheus_headers,
             labels=self.prometheus_labels,
+            parameters=self.prometheus_parameters,
             ca_file=self.prometheus_ca_file,
+            certificate_file=self.prometheus_certificate_file,
+            key_file=self.prometheus_key_file,
+            samples_per_second=self.prometheus_samples_per_second,
         )
 
     @property
@@ -209,35 +241,35 @@ def load_settings(flags: dict[str, Any], config: Path | None) -> AgentSettings:
     given = {name: value for name, value in flags.items() if value not in (None, [], (), {})}
 
     class _WithFile(AgentSettings):
-        file_values: ClassVar[dict[str, Any]] = _read_file(config)
+        file_values: ClassVar[dict[str, Any]] = read_file(config)
 
     try:
-        return _WithFile(**given)
+        settings = _WithFile(**given)
     except ValidationError as error:
-        told = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc'])}: {_plain(fault['msg'])}"
-            for fault in error.errors()
-        )
         source = f" (flags, GPUTAILOR_* environment, {config})" if config else ""
+        told = "; ".join(told_faults(error, AgentSettings))
         raise UsageError(f"settings{source}: {told}") from error
-    except SourceError as error:  # a mapping in the environment that is no JSON
-        cause = f": {error.__cause__}" if error.__cause__ else ""
-        raise UsageError(f"settings: {error}{cause}; expected JSON") from error
+    except SourceError as error:
+        raise UsageError(f"settings: {told_source(error)}") from error
+    if settings.prices is not None and not settings.prices.exists():
+        raise UsageError(f"settings: prices: {settings.prices} does not exist")
+    return settings
 
 
-def _plain(message: str) -> str:
-    return message.removeprefix("Value error, ")
-
-
-def _read_file(config: Path | None) -> dict[str, Any]:
+def read_file(config: Path | None) -> dict[str, Any]:
+    """The settings in a file, YAML or (by its ending) TOML; raises ``UsageError``."""
     if config is None:
         return {}
+    if config.suffix == ".toml":
+        return read_toml(config)
     try:
         values = yaml.safe_load(config.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--config: cannot read {config}: {error}") from error
     except yaml.YAMLError as error:
-        raise UsageError(f"--config: {config} is not YAML: {error}") from error
+        raise UsageError(
+            f"--config: {config} is not YAML: {' '.join(str(error).split())}"
+        ) from error
     if values is None:
         return {}
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):

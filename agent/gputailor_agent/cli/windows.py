@@ -4,8 +4,9 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from gputailor_agent.cli.errors import UsageError
+from gputailor_agent.cli.errors import CommandError, UsageError
 from gputailor_agent.model.profile import Window
+from gputailor_agent.model.usage import HOUR_SECONDS
 
 DEFAULT_DAYS: Final = 14
 _SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -62,6 +63,27 @@ def window_of(
             f"--since must lie before --until: {_iso(start)} is not before {_iso(end)}"
         )
     return Window(start=start, end=end)
+
+
+def whole_hours(window: Window) -> Window:
+    """The window with its start taken down to a whole hour, since usage is kept by hours."""
+    start = window.start // HOUR_SECONDS * HOUR_SECONDS
+    return Window(start=float(start), end=window.end)
+
+
+def check_data(window: Window, first_data: float | None, last_data: float | None) -> None:
+    """Raise ``CommandError`` for a window in which there is no data; it names the data's span.
+
+    Both None: there is none inside, though there may be before and after it.
+    """
+    asked = f"there is no usage between {_iso(window.start)} and {_iso(window.end)}"
+    if first_data is None or last_data is None:
+        raise CommandError(f"{asked}; ask for another time (--since, --until)")
+    if window.end <= first_data or window.start >= last_data:
+        raise CommandError(
+            f"{asked}: the data reach from {_iso(first_data)} to {_iso(last_data)}; ask for a part "
+            "of that (--since, --until)"
+        )
 
 
 def _iso(at: float) -> str:

@@ -85,7 +85,11 @@ _IGNORED: Final = (
         r"(?i)dcgm_(fi_dev_)?(vgpu_license|.*violation|power_mgmt|fan|pstate|persistence).*",
         "settings and throttling, not use",
     ),
-    Ignored(r"(?i)dcgm_exp_.*|dcgm_fi_driver_version|dcgm_fi_dev_count", "not a signal of use"),
+    Ignored(
+        r"(?i)dcgm_fi_dev_(brand|name|serial|minor_number|cuda_.*|.*inforom.*|vbios_.*|count)|"
+        r"dcgm_fi_(driver|nvml|process|cuda)_.*|dcgm_exp_.*",
+        "names and versions, or counts of events",
+    ),
     OF_THE_PROCESS,
 )
 
@@ -94,9 +98,9 @@ def _holder(labels: Labels, gpu_uuid: str, node: str) -> Holder | None:
     held = holder_of(
         labels,
         gpu_uuid,
-        pod=("pod", "pod_name"),
-        namespace=("namespace", "pod_namespace"),
-        container=("container", "container_name"),
+        pod=("pod_name", "pod"),
+        namespace=("pod_namespace", "namespace"),
+        container=("container_name", "container"),
         own=_OWN,
     )
     job = first(labels, "hpc_job")

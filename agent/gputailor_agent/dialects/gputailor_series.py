@@ -22,5 +22,6 @@ DEVICE: Final[tuple[str, ...]] = (
 ALLOCATED_SECONDS: Final = metrics.CONTAINER_ALLOCATED_SECONDS.name
 ALLOCATED_SHARE: Final = metrics.CONTAINER_ALLOCATED_SHARE.name
 DEVICE_INFO: Final = metrics.DEVICE_INFO.name
+DEVICE_UP: Final = metrics.DEVICE_UP.name
 PROCESS_START: Final = metrics.PROCESS_START_TIME.name
 PREFIX: Final = metrics.PREFIX

@@ -158,6 +158,7 @@ class KubeState(msgspec.Struct, frozen=True, kw_only=True):
     gone: dict[str, float] = {}
     ran: dict[str, float] = {}
     unread: int = 0  # pods of the window that the budget did not suffice for
+    partial: tuple[str, ...] = ()  # why the server's answers lack something, in its own words
 
 
 def original(labels: Mapping[str, str]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What labels of exporters have in common: who holds a device, where it is, what tells it apart.
 
 A Prometheus that does not honour an exporter's labels keeps them as ``exported_…`` and puts those
-of the exporter's own pod in their place. Those are therefore read first, all or none of them.
+of the exporter's own pod in their place. The renamed ones are therefore read first.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,6 @@ Labels = Mapping[str, str]
 
 _RENAMED: Final = "exported_"
 _PORT: Final = ":"
-#: Labels of the scraped pod that Prometheus' discovery of Kubernetes adds in most configurations.
-_OF_THE_TARGET: Final = ("pod", "namespace", "container")
 
 
 def first(labels: Labels, *names: str) -> str:
@@ -38,20 +36,15 @@ def holder_of(
 ) -> Holder | None:
     """Who holds the device, by the labels that name pod, namespace and container.
 
+    Names that only the exporter gives come before those that Prometheus gives targets, too.
     ``own``: part of the names of the exporter's own pods, which Prometheus puts onto the series of
     a device that nobody holds.
     """
-    renamed = any(_RENAMED + name in labels for name in _OF_THE_TARGET)
-
-    def read(names: tuple[str, ...]) -> str:
-        moved = _OF_THE_TARGET if renamed else ()
-        return first(labels, *(_RENAMED + one if one in moved else one for one in names))
-
-    name, where = read(pod), read(container)
+    name, where = told(labels, *pod), told(labels, *container)
     if not name or (own and (own in name or own in where)):
         return None
     return Holder(
-        namespace=read(namespace),
+        namespace=told(labels, *namespace),
         pod=name,
         pod_uid=told(labels, "pod_uid"),
         container=where,

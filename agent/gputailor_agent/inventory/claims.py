@@ -2,11 +2,13 @@
 
 A container names a claim of its pod, the pod names a ResourceClaim or a template, and that asks
 for devices of a class. A claim whose object is not at hand is noted as ``other``: asked for, but
-of unknown kind and number, and never counted as a device.
+of unknown kind and number, and never counted as a device; so is one for all devices of a node until
+its allocation tells how many those are. Administrative access holds no device.
 """
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -32,21 +34,22 @@ def _class_profile(name: str) -> str:
     return ".".join(found.groups()) if found else ""
 
 
-def _device_request(request: dict[str, Any]) -> GpuRequest | None:
+def _device_request(request: dict[str, Any], allocated: int | None) -> GpuRequest | None:
     """One entry of ``devices.requests``, in the shape of v1 (``exactly``) or of the betas.
 
-    None for classes that name no accelerator (network cards, fabric channels).
+    None for classes that name no accelerator (network cards, fabric channels), and for monitors.
     """
     alternatives = request.get("firstAvailable") or ()
     wanted = request.get("exactly") or (alternatives[0] if alternatives else request)
     name = raw.text(wanted.get("deviceClassName"))
     known = device_class(name)
-    if known is None:
+    if known is None or wanted.get("adminAccess") is True:
         return None
+    every = wanted.get("allocationMode") == "All"
     return GpuRequest(
         resource=name,
-        count=quantity(wanted.get("count")) or 1.0,
-        kind=known.kind,
+        count=float(allocated or 1) if every else quantity(wanted.get("count")) or 1.0,
+        kind="other" if every and allocated is None else known.kind,
         vendor=known.vendor,
         mig_profile=(_selected_profile(wanted) or _class_profile(name))
         if known.kind == "mig"
@@ -54,15 +57,31 @@ def _device_request(request: dict[str, Any]) -> GpuRequest | None:
     )
 
 
-def claimed_devices(spec: object) -> dict[str, GpuRequest]:
-    """The devices of a ResourceClaim's ``spec`` by request name; empty in any other shape."""
+def _allocated(status: object) -> Counter[str]:
+    """How many devices the scheduler allocated, by request name (without a subrequest's)."""
+    allocation = status.get("allocation") if isinstance(status, dict) else None
+    devices = allocation.get("devices") if isinstance(allocation, dict) else None
+    results = devices.get("results") if isinstance(devices, dict) else None
+    names = [raw.text(one.get("request")) for one in results or () if isinstance(one, dict)]
+    return Counter(name.partition("/")[0] for name in names)
+
+
+def claimed_devices(
+    spec: object, allocated: Mapping[str, int] | None = None
+) -> dict[str, GpuRequest]:
+    """The devices of a ResourceClaim's ``spec`` by request name; empty in any other shape.
+
+    ``allocated`` says how many devices a request for all of them got.
+    """
+    counts = allocated or {}
     devices = spec.get("devices") if isinstance(spec, dict) else None
     requests = devices.get("requests") if isinstance(devices, dict) else None
     found: dict[str, GpuRequest] = {}
     for request in requests or ():
-        device = _device_request(request) if isinstance(request, dict) else None
+        name = raw.text(request.get("name")) if isinstance(request, dict) else ""
+        device = _device_request(request, counts.get(name)) if isinstance(request, dict) else None
         if device is not None:
-            found[raw.text(request.get("name"))] = device
+            found[name] = device
     return found
 
 
@@ -81,45 +100,71 @@ class Claims:
         if body.get("kind") == "ResourceClaimTemplate":
             self._templates[key] = claimed_devices(spec.get("spec"))
         else:
-            self._claims[key] = claimed_devices(spec)
+            self._claims[key] = claimed_devices(spec, _allocated(body.get("status")))
 
-    def of_pod(self, spec: raw.RawPodSpec, namespace: str) -> dict[str, tuple[GpuRequest, ...]]:
-        """Claimed devices by container name. Containers that share a claim share its devices."""
+    def of_pod(
+        self,
+        spec: raw.RawPodSpec,
+        namespace: str,
+        made: Sequence[raw.RawPodClaim] | None = None,
+    ) -> dict[str, tuple[GpuRequest, ...]]:
+        """Claimed devices by container name. Containers that share a claim share its devices.
+
+        ``made``: the claims made from templates, as the pod's status names them.
+        """
         if not spec.resource_claims:
             return {}
-        claims = {raw.text(claim.name): claim for claim in spec.resource_claims}
-        users = Counter[tuple[str, str]]()
-        named: list[tuple[str, str, str]] = []
-        for container in (*(spec.init_containers or ()), *(spec.containers or ())):
-            resources = container.resources or raw.RawResources()
-            for use in resources.claims or ():
-                claim, request = raw.text(use.name), raw.text(use.request)
-                if claim in claims:
-                    users[claim, request] += 1
-                    named.append((raw.text(container.name), claim, request))
+        generated = {raw.text(one.name): raw.text(one.resource_claim_name) for one in made or ()}
+        claims = {
+            raw.text(claim.name): self._source(claim, namespace, generated)
+            for claim in spec.resource_claims
+        }
+        named = [
+            (raw.text(container.name), raw.text(use.name), raw.text(use.request))
+            for container in (*(spec.init_containers or ()), *(spec.containers or ()))
+            for use in (container.resources or raw.RawResources()).claims or ()
+            if raw.text(use.name) in claims
+        ]
+        users = Counter((claim, request) for _, claim, request in named)
         found: dict[str, list[GpuRequest]] = {}
         for container_name, claim, request in named:
-            devices = self._devices(claims[claim], request, namespace, users[claim, request])
+            devices = claims[claim].devices(request, users[claim, request])
             found.setdefault(container_name, []).extend(devices)
         return {name: _joined(devices) for name, devices in found.items()}
 
-    def _devices(
-        self, claim: raw.RawPodClaim, request: str, namespace: str, users: int
-    ) -> list[GpuRequest]:
-        source = claim.source or claim  # the alpha API had one level more
-        template = raw.text(source.resource_claim_template_name)
-        name = template or raw.text(source.resource_claim_name)
+    def _source(
+        self, claim: raw.RawPodClaim, namespace: str, generated: Mapping[str, str]
+    ) -> "_Source":
+        """What a pod's claim stands for; one made from a template tells its allocation."""
+        told = claim.source or claim  # the alpha API had one level more
+        template = raw.text(told.resource_claim_template_name)
+        name = template or raw.text(told.resource_claim_name)
         known = (self._templates if template else self._claims).get((namespace, name))
-        if known is None:
-            return [GpuRequest(resource=f"resourceclaims/{name}", count=1.0, kind="other")]
-        shared = users > 1 or not template  # a ResourceClaim of its own may serve several pods
+        if template:
+            made = generated.get(raw.text(claim.name), "")
+            known = self._claims.get((namespace, made), known)
+        return _Source(name=name, own=bool(template), known=known)
+
+
+class _Source(msgspec.Struct, frozen=True, kw_only=True):
+    """One claim of a pod. ``own``: made for this pod; others may serve several pods."""
+
+    name: str
+    own: bool
+    known: dict[str, GpuRequest] | None
+
+    def devices(self, request: str, users: int) -> list[GpuRequest]:
+        """What one of ``users`` containers gets of one request ('' for all of them)."""
+        if self.known is None:
+            return [GpuRequest(resource=f"resourceclaims/{self.name}", count=1.0, kind="other")]
+        shared = users > 1 or not self.own
         return [
             msgspec.structs.replace(
                 device,
                 count=device.count / users,
                 kind="shared" if shared and device.kind == "gpu" else device.kind,
             )
-            for label, device in known.items()
+            for label, device in self.known.items()
             if not request or label == request
         ]
 

@@ -6,13 +6,14 @@ recorded log. An object that cannot be read is told as a problem and the others 
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from gputailor_agent.inventory import kinds, raw
 from gputailor_agent.inventory.claims import Claims
 from gputailor_agent.inventory.documents import Document, Problem
+from gputailor_agent.inventory.hints import hints
 from gputailor_agent.inventory.nodes import read_node
 from gputailor_agent.inventory.owners import OwnerIndex
 from gputailor_agent.inventory.pods import (
@@ -22,10 +23,6 @@ from gputailor_agent.inventory.pods import (
 )
 from gputailor_agent.inventory.templates import PodTemplate, multiplier, pod_templates
 from gputailor_agent.model.inventory import Inventory, Node, Owner, OwnerReference, Pod
-
-#: What the custom resource says about its server or its entry point, where no pod says it.
-RUNTIME_HINT: Final = "gputailor.io/runtime"
-ENTRYPOINT_HINT: Final = "gputailor.io/entrypoint"
 
 
 class _Controller(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +46,7 @@ class Gathering:
         self._nodes: dict[str, Node] = {}
         self._controllers: dict[tuple[str, str, str, str], _Controller] = {}
         self._claims = Claims()
+        self._namespaces: dict[str, dict[str, str]] = {}
         self._problems: list[str] = []
 
     def add(self, document: Document | Problem) -> None:
@@ -76,9 +74,12 @@ class Gathering:
         elif document.kind == "Node":
             node = read_node(document.decode(raw.RawNode), self._cluster)
             self._nodes[node.name] = node
+        elif document.kind == "Namespace":
+            metadata = document.decode(raw.RawPod).metadata or raw.RawMetadata()
+            self._namespaces[raw.text(metadata.name)] = raw.string_map(metadata.labels)
         elif document.kind in {"ResourceClaim", "ResourceClaimTemplate"}:
             self._claims.add({**document.body(), "kind": document.kind})
-        elif not kinds.is_passive(document.kind):
+        elif not kinds.is_passive(document.kind, document.api_version):
             self._add_controller(document)
 
     def _add_pod(self, document: Document) -> None:
@@ -93,12 +94,7 @@ class Gathering:
         body = document.body()
         metadata = msgspec.convert(body.get("metadata") or {}, raw.RawMetadata)
         templates = tuple(pod_templates(body))
-        owner = _owner(document, body, metadata, self._cluster, manifest=bool(templates))
-        runtime = " ".join(dict.fromkeys(t.runtime for t in templates if t.runtime))
-        if runtime:
-            owner = msgspec.structs.replace(
-                owner, annotations={**owner.annotations, RUNTIME_HINT: runtime}
-            )
+        owner = _owner(document, body, metadata, self._cluster, templates)
         if not metadata.name and not metadata.generate_name and templates:
             self._problems.append(
                 f"{document.where}: {document.kind} has no metadata.name; "
@@ -130,6 +126,7 @@ class Gathering:
             nodes=tuple(self._nodes[name] for name in sorted(self._nodes)),
             owners=tuple(_needed(owners, self._controllers.values(), pods)),
             problems=tuple(dict.fromkeys(problems)),
+            namespaces={name: labels for name, labels in self._namespaces.items() if labels},
         )
 
     def _read_pods(self, problems: list[str]) -> Iterator[Pod]:
@@ -173,16 +170,13 @@ def _owner(
     body: dict[str, Any],
     metadata: raw.RawMetadata,
     cluster: str,
-    *,
-    manifest: bool,
+    templates: tuple[PodTemplate, ...],
 ) -> Owner:
     spec = body.get("spec") if isinstance(body.get("spec"), dict) else {}
     spec = spec if isinstance(spec, dict) else {}
-    namespace = metadata.namespace or ("default" if manifest and not metadata.uid else "")
+    namespace = metadata.namespace or ("default" if templates and not metadata.uid else "")
     name = object_name(metadata, document.kind)
-    annotations = raw.string_map(metadata.annotations)
-    if isinstance(spec.get("entrypoint"), str):
-        annotations[ENTRYPOINT_HINT] = spec["entrypoint"]
+    annotations = raw.string_map(metadata.annotations) | hints(spec, templates)
     stated = any(key in spec for key in ("replicas", "parallelism", "minReplicas"))
     return Owner(
         cluster=cluster,

@@ -1,9 +1,10 @@
 """Which runs there are, and which workload each belongs to.
 
 A run is one Job (also below a CronJob or a pipeline), one revision of a service, or one bare pod.
-Runs join into a workload by annotation or label, else by namespace, root kind and name stem; then
-by container and resource shape, never by image tag or command. Names that people keep for a service
-are taken as they are; only names of things that run and end are stemmed.
+Runs join into a workload by annotation or label, else by what an experiment tracker calls the
+series, else by namespace, root kind and name stem; then by container and resource shape, never by
+image tag or command. Names that people keep for a service are taken as they are; only names of
+things that run and end are stemmed.
 
 The mapping is a pure function of the inventory: it can be made again at any time, and a pod whose
 owners could not be looked up still gets a workload, under the name its reference gives.
@@ -15,11 +16,14 @@ from typing import Final
 
 import msgspec
 
+from gputailor_agent.inventory.belonging import belonging
 from gputailor_agent.inventory.classify import classify
+from gputailor_agent.inventory.distribution import distribution, precision
 from gputailor_agent.inventory.kinds import kind_table, known_kind
 from gputailor_agent.inventory.owners import Link, OwnerIndex
 from gputailor_agent.inventory.runs import make_run, pod_key
 from gputailor_agent.inventory.stems import stem
+from gputailor_agent.inventory.tracking import series_name, tracked
 from gputailor_agent.model.inventory import (
     ContainerSpec,
     GpuRequest,
@@ -37,10 +41,14 @@ _SAME_RUN_UID: Final = 8
 
 
 class IdentitySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How runs join. ``label_keys``: first one present wins; ``a+b`` needs both."""
+    """How runs join. ``label_keys``: first one present wins; ``a+b`` needs both.
+
+    ``team_keys``: labels or annotations that name the team, before the packaged ones.
+    """
 
     annotation: str = WORKLOAD_ANNOTATION
     label_keys: tuple[str, ...] = DEFAULT_LABEL_KEYS
+    team_keys: tuple[str, ...] = ()
 
 
 class _Name(msgspec.Struct, frozen=True, order=True):
@@ -125,6 +133,9 @@ def _name(
         return _Name(pod.namespace, "workload", declared.replace("/", "-"), container.name)
     kind, name = (chain[-1].kind, chain[-1].name) if chain else ("Pod", pod.name)
     life = known_kind(kind).life
+    series = series_name(pod, container, chain) if life in {"run", "pipeline"} else ""
+    if series:
+        return _Name(pod.namespace, kind, series.replace("/", "-"), container.name)
     lasting = name if life in {"service", "recurring"} else stem(name)
     if life == "pipeline" and len(chain) == 1:  # the steps of a pipeline are different things
         step = stem(pod.name.removeprefix(name).strip("-")) if pod.name != name else ""
@@ -182,7 +193,13 @@ def _by_shape(name: _Name, members: list[_Member]) -> list[tuple[str, list[_Memb
     ]
 
 
-def _workload(id_: str, name: _Name, members: Sequence[_Member], cluster: str) -> Workload:
+def _workload(
+    id_: str,
+    name: _Name,
+    members: Sequence[_Member],
+    inventory: Inventory,
+    settings: IdentitySettings,
+) -> Workload:
     latest = members[-1]
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -192,12 +209,19 @@ def _workload(id_: str, name: _Name, members: Sequence[_Member], cluster: str) -
     labels |= latest.pod.labels
     annotations |= latest.pod.annotations
     kinds = [link.kind for link in latest.chain] or ["Pod"]
-    found = classify(latest.container, kinds, {**labels, **annotations})
+    said = {**labels, **annotations}
+    names = [latest.container.name, latest.pod.name, *(link.name for link in latest.chain)]
+    found = classify(latest.container, kinds, said, names)
+    whose = belonging(
+        latest.pod, latest.chain, inventory.namespaces.get(name.namespace), settings.team_keys
+    )
+    spread = sum(one.pod.replicas for one in members if one.run == latest.run)
+    computes, precision_evidence = precision(latest.container, said)
     roots = {(member.chain[-1].name if member.chain else member.pod.name) for member in members}
     root = latest.chain[-1] if latest.chain else None
     return Workload(
         id=id_,
-        cluster=cluster,
+        cluster=inventory.cluster,
         namespace=name.namespace,
         kind=root.kind if root else "Pod",
         name=roots.pop() if len(roots) == 1 else name.name,
@@ -213,6 +237,16 @@ def _workload(id_: str, name: _Name, members: Sequence[_Member], cluster: str) -
         annotations=annotations,
         labels=labels,
         owner_api_version=root.api_version if root else "v1",
+        task_sure=found.task_sure,
+        framework_sure=found.framework_sure,
+        team=whose.team,
+        queue=whose.queue,
+        service_account=whose.service_account,
+        priority_class=whose.priority_class,
+        distribution=distribution(latest.container, said, spread),
+        precision=computes,
+        precision_evidence=precision_evidence,
+        tracked=tracked(latest.pod, latest.container, latest.chain),
     )
 
 
@@ -223,7 +257,9 @@ def _runs(workload_id: str, members: Iterable[_Member]) -> Iterable[tuple[Run, l
     for token in sorted(by_run):
         group = by_run[token]
         pods = [member.pod for member in group]
-        yield make_run(f"{workload_id}@{token}", workload_id, pods), group
+        run = make_run(f"{workload_id}@{token}", workload_id, pods)
+        known = tracked(group[-1].pod, group[-1].container, group[-1].chain)
+        yield msgspec.structs.replace(run, tracked=known), group
 
 
 def resolve(inventory: Inventory, settings: IdentitySettings | None = None) -> Resolution:
@@ -235,7 +271,7 @@ def resolve(inventory: Inventory, settings: IdentitySettings | None = None) -> R
     workloads, runs, assignments = [], [], []
     for name, members in sorted(_members(inventory, settings).items()):
         for workload_id, group in _by_shape(name, members):
-            workloads.append(_workload(workload_id, name, group, inventory.cluster))
+            workloads.append(_workload(workload_id, name, group, inventory, settings))
             for run, part in _runs(workload_id, group):
                 runs.append(run)
                 assignments += [_assignment(member, run, inventory.cluster) for member in part]

@@ -53,9 +53,9 @@ def kind_table() -> KindTable:
     return msgspec.convert(yaml.safe_load(text), KindTable)
 
 
-def is_passive(kind: str) -> bool:
-    """Whether such objects neither are nor make pods."""
-    return kind in kind_table().passive
+def is_passive(kind: str, api_version: str = "") -> bool:
+    """Whether such objects neither are nor make pods. Knative's Service makes some."""
+    return kind in kind_table().passive and not api_version.startswith("serving.knative.dev/")
 
 
 def known_kind(kind: str) -> KindRow:

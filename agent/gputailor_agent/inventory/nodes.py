@@ -45,6 +45,7 @@ class NodeTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     instance_type: tuple[str, ...]
     region: tuple[str, ...]
     zone: tuple[str, ...]
+    pool: tuple[str, ...]
     capacity_type: tuple[CapacityLabel, ...]
     driver_version: tuple[str, ...]
     driver_version_parts: tuple[tuple[str, ...], ...]
@@ -163,6 +164,15 @@ def _ready(conditions: Sequence[raw.RawCondition] | None) -> bool | None:
     return None
 
 
+def _taints(spec: raw.RawNodeSpec | None) -> tuple[str, ...]:
+    """As kubectl prints them: ``key=value:Effect``, without the value where there is none."""
+    found = []
+    for taint in (spec.taints or ()) if spec is not None else ():
+        key, value = raw.text(taint.key), raw.text(taint.value)
+        found.append(f"{key}={value}:{taint.effect}" if value else f"{key}:{taint.effect}")
+    return tuple(found)
+
+
 def read_node(node: raw.RawNode, cluster: str) -> Node:
     """A node object as a value."""
     metadata, status = node.metadata or raw.RawMetadata(), node.status or raw.RawNodeStatus()
@@ -182,6 +192,8 @@ def read_node(node: raw.RawNode, cluster: str) -> Node:
         capacity_type=_capacity_type(labels, table),
         region=_first(labels, table.region),
         zone=_first(labels, table.zone),
+        pool=_first(labels, table.pool),
+        taints=_taints(node.spec),
         gpu_product=product,
         gpu_memory_bytes=_memory_bytes(labels, table),
         gpu_count=_gpu_count(labels, capacity, product, replicas),

@@ -7,7 +7,7 @@ import msgspec
 
 from gputailor_agent.inventory import raw
 from gputailor_agent.inventory.claims import Claims
-from gputailor_agent.inventory.redaction import is_secret_name, mask_arguments
+from gputailor_agent.inventory.redaction import is_secret_name, mask_arguments, mask_value
 from gputailor_agent.inventory.resources import (
     annotation_requests,
     gpu_requests,
@@ -29,9 +29,14 @@ def _arguments(value: object) -> tuple[str, ...]:
 
 
 def _environment(entries: Sequence[raw.RawEnv] | None) -> dict[str, str]:
-    """Plain values; one taken from elsewhere or named like a secret keeps its name only."""
+    """Plain values; one taken from elsewhere or named like a secret keeps its name only.
+
+    What looks like a credential under another name is masked.
+    """
     plain = ((raw.text(entry.name), entry.value) for entry in entries or ())
-    return {name: "" if is_secret_name(name) else raw.text(value) for name, value in plain}
+    return {
+        name: "" if is_secret_name(name) else mask_value(raw.text(value)) for name, value in plain
+    }
 
 
 def _ports(entries: Sequence[raw.RawPort] | None) -> tuple[int, ...]:
@@ -54,7 +59,7 @@ def read_container(
         claimed = tuple(one for one in claimed if one.kind != "other")
     return ContainerSpec(
         name=raw.text(container.name),
-        image=raw.text(container.image),
+        image=container.image if isinstance(container.image, str) else "",
         command=_arguments(container.command),
         args=_arguments(container.args),
         env=_environment(container.env),
@@ -87,19 +92,20 @@ def _with_annotated(
 def read_containers(
     spec: raw.RawPodSpec,
     annotations: Mapping[str, str],
-    claims: Claims,
-    namespace: str,
+    claimed: Mapping[str, tuple[GpuRequest, ...]],
     problems: list[str] | None = None,
 ) -> tuple[ContainerSpec, ...]:
-    """A pod's containers in starting order: init containers and sidecars first."""
+    """A pod's containers in starting order: init containers and sidecars first.
+
+    ``claimed``: devices by container name that they get through DRA claims.
+    """
     everyone = [(c, True) for c in spec.init_containers or ()]
     everyone += [(c, False) for c in spec.containers or ()]
-    shares = claims.of_pod(spec, namespace)
     containers = tuple(
         read_container(
             container,
             init=init,
-            claimed=shares.get(raw.text(container.name), ()),
+            claimed=claimed.get(raw.text(container.name), ()),
             problems=problems,
         )
         for container, init in everyone
@@ -128,6 +134,12 @@ def _shared_memory(spec: raw.RawPodSpec, containers: Iterable[ContainerSpec]) ->
                 size = sum(limit for limit in limits if limit is not None)
             return size
     return None
+
+
+def _overhead(spec: raw.RawPodSpec) -> dict[str, float]:
+    """What the pod's runtime class costs on top of its containers, as admission wrote it."""
+    amounts = ((raw.text(name), quantity(value)) for name, value in (spec.overhead or {}).items())
+    return {name: amount for name, amount in amounts if amount is not None}
 
 
 def owner_references(metadata: raw.RawMetadata) -> tuple[OwnerReference, ...]:
@@ -244,7 +256,8 @@ def read_pod(
     status = pod.status or raw.RawPodStatus()
     namespace = metadata.namespace or "default"
     annotations = raw.string_map(metadata.annotations)
-    containers = read_containers(spec, annotations, claims, namespace, problems)
+    claimed = claims.of_pod(spec, namespace, status.resource_claim_statuses)
+    containers = read_containers(spec, annotations, claimed, problems)
     times = _times(status, metadata)
     scheduled = [
         raw.instant(condition.last_transition_time)
@@ -272,6 +285,8 @@ def read_pod(
         oom_killed=times.oom_killed,
         shared_memory_bytes=_shared_memory(spec, containers),
         priority_class=spec.priority_class_name or "",
+        service_account=spec.service_account_name or "",
+        overhead=_overhead(spec),
         tolerations=tuple(key for one in spec.tolerations or () if (key := one.key or "*")),
         template=not metadata.uid and not status.phase,
     )

@@ -77,7 +77,7 @@ class RawContainer(msgspec.Struct, rename="camel"):
     """A container or an init container."""
 
     name: Loose = None
-    image: Loose = None
+    image: Any = None  # an unfilled `{…}` is a mapping to YAML
     command: Any = None
     args: Any = None
     env: list[RawEnv] | None = None
@@ -127,6 +127,8 @@ class RawPodSpec(msgspec.Struct, rename="camel"):
     volumes: list[RawVolume] | None = None
     tolerations: list[RawToleration] | None = None
     priority_class_name: str | None = None
+    service_account_name: str | None = None
+    overhead: StringMap = None
     resource_claims: list[RawPodClaim] | None = None
 
 
@@ -171,6 +173,7 @@ class RawPodStatus(msgspec.Struct, rename="camel"):
     start_time: str | None = None
     conditions: list[RawCondition] | None = None
     container_statuses: list[RawContainerStatus] | None = None
+    resource_claim_statuses: list[RawPodClaim] | None = None
     init_container_statuses: list[RawContainerStatus] | None = None
 
 
@@ -182,10 +185,19 @@ class RawPod(msgspec.Struct, rename="camel"):
     status: RawPodStatus | None = None
 
 
+class RawTaint(msgspec.Struct):
+    """A taint of a node."""
+
+    key: str | None = None
+    value: Loose = None
+    effect: str | None = None
+
+
 class RawNodeSpec(msgspec.Struct):
     """What is read of a node's ``spec``."""
 
     unschedulable: bool | None = None
+    taints: list[RawTaint] | None = None
 
 
 class RawNodeStatus(msgspec.Struct):

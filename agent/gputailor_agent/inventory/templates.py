@@ -16,6 +16,8 @@ from gputailor_agent.inventory.resources import gpu_resource, quantity
 
 #: No Kubernetes object nests its pod templates deeper; it also bounds hostile input.
 _DEEPEST: Final = 24
+#: vLLM production stack, VLLMRuntime: ``gpuType`` where it is left out.
+_DEFAULT_GPU: Final = "nvidia.com/gpu"
 
 
 class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,8 +98,8 @@ def _asks_for_gpu(part: Mapping[str, Any]) -> dict[str, Any] | None:
             amounts = resources.get(side)
             if isinstance(amounts, dict) and any(gpu_resource(str(name)) for name in amounts):
                 return resources
-        name = resources.get("gpuType")
-        if name and resources.get("gpu") is not None and gpu_resource(str(name)):
+        name = resources.get("gpuType") or _DEFAULT_GPU
+        if quantity(resources.get("gpu")) is not None and gpu_resource(str(name)):
             return {"limits": {str(name): resources["gpu"], "cpu": resources.get("cpu"),
                                "memory": resources.get("memory")}}  # fmt: skip
     gpu = part.get("gpu")

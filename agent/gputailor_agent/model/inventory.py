@@ -64,6 +64,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     oom_killed: bool = False
     shared_memory_bytes: int | None = None  # of a memory emptyDir at /dev/shm
     priority_class: str = ""
+    service_account: str = ""
+    overhead: dict[str, float] = msgspec.field(default_factory=dict)  # cores and bytes
     tolerations: tuple[str, ...] = ()
     template: bool = False  # made from a controller's pod template: nothing is known to have run
     replicas: int = 1  # of a template
@@ -105,6 +107,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     sharing_replicas: int = 1
     driver_version: str = ""
     cuda_version: str = ""
+    pool: str = ""  # the cloud's or Karpenter's name of the group of equal nodes
+    taints: tuple[str, ...] = ()  # "key=value:Effect"
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +125,7 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     owners: tuple[Owner, ...] = ()
     problems: tuple[str, ...] = ()
     complete: bool | None = None
+    namespaces: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)  # their labels
 
 
 class TaskClass(StrEnum):
@@ -140,6 +145,32 @@ class Outcome(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     UNKNOWN = "unknown"
+
+
+class Distribution(msgspec.Struct, frozen=True, kw_only=True):
+    """How a workload is spread, as its commands and variables say; None where they do not.
+
+    ``ranks``: processes with a device each. ``evidence`` names what said it, by field.
+    """
+
+    pods: int | None = None  # of the latest run
+    ranks: int | None = None
+    tensor: int | None = None
+    pipeline: int | None = None
+    data: int | None = None
+    expert: int | None = None
+    context: int | None = None
+    sharding: str = ""  # "fsdp", "zero-3", …
+    evidence: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Tracked(msgspec.Struct, frozen=True, kw_only=True):
+    """A run or an experiment as a tracker knows it. ``link`` is '' where its address is unknown."""
+
+    tracker: str  # "mlflow", "wandb", "kubeflow", "katib"
+    experiment: str = ""
+    run: str = ""
+    link: str = ""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +199,10 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = ""  # Kueue's, Volcano's, KAI's or Run:ai's
     service_account: str = ""
     priority_class: str = ""
+    distribution: Distribution | None = None
+    precision: str = ""  # "bf16", "fp16", "fp8", "int8", … as commands or variables ask for it
+    precision_evidence: str = ""
+    tracked: tuple[Tracked, ...] = ()  # the latest run's
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,6 +214,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     started: float | None = None
     finished: float | None = None
     outcome: Outcome = Outcome.UNKNOWN
+    tracked: tuple[Tracked, ...] = ()
 
 
 class PodAssignment(msgspec.Struct, frozen=True, kw_only=True):

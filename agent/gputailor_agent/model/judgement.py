@@ -67,6 +67,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     patch: str = ""
     command: str = ""  # a kubectl line that applies it, or ''
     params: dict[str, Scalar] = msgspec.field(default_factory=dict)
+    # what to write in a program or a configuration that is no patch, or ''
+    code: str = ""
+    links: tuple[str, ...] = ()  # documentation of those whose words ``code`` and ``patch`` use
+    undo: str = ""  # how it is taken back
 
 
 class Severity(StrEnum):
@@ -147,6 +151,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     gpus_now: float = 0.0
     spread_seconds: float = 0.0  # observed GPU-seconds placed by spreading over a gap
     state: str = "ok"  # "finding", "ok", "watching", "unknown"
+    dialects: tuple[str, ...] = ()  # who measured
+    # signal or figure -> who told it, where the device's own source could not
+    filled: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
 class CapacityLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from gputailor_agent.model.containers import EngineUse, HostUse
 from gputailor_agent.model.inventory import Outcome, Workload
 from gputailor_agent.model.usage import NO_USE, Device, SignalUse, Warmup
 
@@ -18,7 +19,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
         return self.end - self.start
 
 
-class GpuUse(msgspec.Struct, frozen=True, kw_only=True):
+class GpuUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one container did with one device over the window (all its hourly rows merged)."""
 
     namespace: str
@@ -94,6 +95,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     dialects: tuple[str, ...]
     samples: int
     spread_seconds: float
+    # signal or figure -> who told it, where the device's own source could not
+    filled: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    # of its containers themselves, whatever devices they hold; None where nobody told
+    host: HostUse | None = None
+    engine: EngineUse | None = None
 
     def use(self, signal: str) -> SignalUse:
         """Use of a signal; empty where it was never readable."""

@@ -30,7 +30,7 @@ class Quantile(msgspec.Struct, frozen=True, kw_only=True):
     high: float
 
 
-class Histogram(msgspec.Struct, frozen=True, kw_only=True):
+class Histogram(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Seconds spent in each bucket of ``HISTOGRAM_EDGES``.
 
     ``resolution`` is the widest bucket of the source that filled it: a coarse source's bucket
@@ -71,7 +71,7 @@ class Histogram(msgspec.Struct, frozen=True, kw_only=True):
         return Quantile(q=q, low=max(0.0, 1.0 - self.resolution), high=1.0)
 
 
-class SignalUse(msgspec.Struct, frozen=True, kw_only=True):
+class SignalUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One signal over some time. Mean = active / observed. None: this source cannot tell."""
 
     observed_seconds: float
@@ -108,7 +108,7 @@ def _merge_histogram(a: SignalUse, b: SignalUse) -> Histogram | None:
     return a.histogram.merge(b.histogram)
 
 
-class Warmup(msgspec.Struct, frozen=True, kw_only=True):
+class Warmup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The part of a signal's use that fell into the first 10 minutes of the allocation."""
 
     observed_seconds: float
@@ -122,7 +122,7 @@ class Warmup(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class UsageKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
+class UsageKey(msgspec.Struct, frozen=True, kw_only=True, gc=False, order=True):
     """Key of an hourly row. ``pod_uid`` is '' where unknown, never None; ``hour`` its start."""
 
     cluster: str
@@ -137,7 +137,8 @@ class UsageKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     """What one container did with one device in one hour. None: this source cannot tell.
 
-    A row without a pod is of a device of which the source names no holder. The rollup puts additive figures on the grid of ``quantise``, bytes of links on whole KiB.
+    A row without a pod is of a device of which the source names no holder. The rollup puts
+    additive figures on the grid of ``quantise``, bytes of links on whole KiB.
     """
 
     key: UsageKey
@@ -165,6 +166,9 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     oom_kills: int | None = None
     # signal or figure -> who measured it, where that is not ``dialect``; several joined by "+"
     filled: dict[str, str] = msgspec.field(default_factory=dict)
+    # of the container itself, by the names of ``model.containers``: what adds up, what is highest
+    amounts: dict[str, float] = msgspec.field(default_factory=dict)
+    peaks: dict[str, float] = msgspec.field(default_factory=dict)
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):

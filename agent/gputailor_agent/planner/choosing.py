@@ -72,6 +72,8 @@ def verdict(profile: Profile, context: Context) -> Verdict:
         gpus_now=sum(equivalent(context, use) for use in live),
         spread_seconds=profile.spread_seconds,
         state=_state(findings, silences),
+        dialects=profile.dialects,
+        filled=profile.filled,
     )
 
 

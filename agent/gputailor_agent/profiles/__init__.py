@@ -12,10 +12,10 @@ together. What rules rely on:
   ``gpu_uuid`` and no signals: time without coverage, never zero.
 """
 
+from gputailor_agent.model.packed import BUSY_SIGNALS
 from gputailor_agent.profiles.building import build_profiles
 from gputailor_agent.profiles.holding import Holdings, asked_gpus
 from gputailor_agent.profiles.tally import (
-    BUSY_SIGNALS,
     Tally,
     busy_signal,
     merge_rows,

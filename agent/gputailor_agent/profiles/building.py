@@ -6,13 +6,12 @@ are known: an exporter that was down then shows as missing coverage. Time before
 the whole cluster is left out: nobody looked yet, so nothing is missing.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
 
 import msgspec
 
+from gputailor_agent.model.containers import CONTAINER_ITSELF
 from gputailor_agent.model.inventory import (
     ContainerSpec,
     GpuRequest,
@@ -22,8 +21,24 @@ from gputailor_agent.model.inventory import (
     Resolution,
     Workload,
 )
+from gputailor_agent.model.packed import (
+    Place,
+    PlacedPart,
+    hour_of,
+    part_of,
+    place_of,
+)
 from gputailor_agent.model.profile import GpuUse, Profile, Window
 from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageKey, UsageRow
+from gputailor_agent.profiles.attributing import attributed
+from gputailor_agent.profiles.containers import container_use
+from gputailor_agent.profiles.describing import (
+    container_spec,
+    device_of_node,
+    full_days,
+    gpus_per_pod,
+    latest_devices,
+)
 from gputailor_agent.profiles.holding import (
     Holdings,
     allocations,
@@ -32,19 +47,15 @@ from gputailor_agent.profiles.holding import (
     held_seconds,
     is_pending,
 )
-from gputailor_agent.profiles.runs import Member, run_uses
+from gputailor_agent.profiles.runs import Member, filled_by, run_uses
 from gputailor_agent.profiles.splitting import parts_of
-from gputailor_agent.profiles.tally import Tally, gpu_use, merge_uses
-
-DAY_SECONDS: Final = 86_400
-#: Share of a UTC day that must have been observed for it to count as a full day.
-FULL_DAY_SHARE: Final = 0.9
+from gputailor_agent.profiles.tally import DeviceTally, gpu_use, merge_uses
 
 _ContainerKey = tuple[str, str, str, str]  # namespace, pod, pod uid, container
 
 
 def build_profiles(
-    rows: Iterable[UsageRow],
+    rows: Iterable[UsageRow | PlacedPart],
     devices: Iterable[Device],
     inventory: Inventory,
     resolution: Resolution,
@@ -61,8 +72,9 @@ def build_profiles(
     """
     start = int(window.start // HOUR_SECONDS) * HOUR_SECONDS
     snapped = Window(start=float(start), end=window.end)
+    devices = tuple(devices)
     builder = _Builder(devices, inventory, resolution, snapped, measured_since)
-    builder.take_rows(rows)
+    builder.take_rows(attributed(rows, devices, inventory))
     builder.take_pods()
     return builder.profiles()
 
@@ -90,7 +102,7 @@ class _Builder:
         self.inventory = inventory
         self.holdings = Holdings(inventory)
         self.nodes = {node.name: node for node in inventory.nodes}
-        self.devices = _latest(devices)
+        self.devices = latest_devices(devices)
         self.runs = {run.id: run for run in resolution.runs}
         self.workloads = {workload.id: workload for workload in resolution.workloads}
         self.assigned = {
@@ -105,32 +117,46 @@ class _Builder:
         self.looked = window  # the part of the window in which anybody looked
         self.groups: dict[str, _Group] = {}
         self.places: dict[_ContainerKey, Member] = {}
+        self.tallies: dict[Place, DeviceTally] = {}
 
-    def take_rows(self, rows: Iterable[UsageRow]) -> None:
-        """Add every row that begins inside the window to its container's tally."""
+    def take_rows(self, rows: Iterable[UsageRow | PlacedPart]) -> None:
+        """Add every hour or day that begins inside the window to its container's tally."""
         start, end = self.window.start, self.window.end
         first, longest = end, 0.0
         for row in rows:
-            key = row.key
-            if not start <= key.hour < end:
+            if isinstance(row, tuple):
+                place, part = row
+            else:
+                place, part = place_of(row.key), part_of(hour_of(row))
+            if not start <= part.hour < end:
                 continue
-            if key.hour <= first:
-                longest = max(longest if key.hour == first else 0.0, row.allocated_seconds)
-                first = float(key.hour)
-            place = (key.namespace, key.pod, key.pod_uid, key.container)
-            member = self.places.get(place)
-            if member is None:
-                member = self.places[place] = self._member(*place)
-            tally = member.tallies.get(key.gpu_uuid)
-            if tally is None:
-                tally = member.tallies[key.gpu_uuid] = Tally()
-            tally.add_row(row)
+            if place[-1] == CONTAINER_ITSELF:
+                self._holder(place).itself.add(part)
+                continue
+            if part.hour <= first:
+                known = longest if part.hour == first else 0.0
+                first, longest = float(part.hour), max(known, part.first_hour_allocated)
+            self._tally(place).add_part(part)
         if first < end:
             began = min(end, first + HOUR_SECONDS) - min(longest, float(HOUR_SECONDS))
             since = self.measured_since
             if since is not None and first <= since < first + HOUR_SECONDS:
                 began = min(began, since)
             self.looked = Window(start=max(first, began), end=end)
+
+    def _tally(self, place: Place) -> DeviceTally:
+        tally = self.tallies.get(place)
+        if tally is None:
+            tally = self._holder(place).tallies.setdefault(place[4], DeviceTally())
+            self.tallies[place] = tally
+        return tally
+
+    def _holder(self, place: Place) -> Member:
+        holder = place[:4]
+        member = self.places.get(holder)
+        if member is None:
+            member = self.places[holder] = self._member(*holder)
+        return member
 
     def take_pods(self) -> None:
         """Add the pods that held devices in the window or ask for some, measured or not."""
@@ -163,7 +189,7 @@ class _Builder:
         real = pod is not None and not pod.template
         uid = pod.uid if pod is not None and real else uid
         workload_id, run_id = self._assignment(namespace, name, uid, container)
-        spec = _container(pod, container)
+        spec = container_spec(pod, container)
         group = self._group(workload_id, pod, spec, namespace=namespace, name=name, at=container)
         key = (namespace, name, uid, container)
         member = group.members.get(key)
@@ -214,9 +240,16 @@ class _Builder:
         return group
 
     def profiles(self) -> list[Profile]:
-        """Fold every group; sorted by workload id."""
-        parts = (part for group in self.groups.values() for part in self._split(group))
-        return [self._profile(part) for part in sorted(parts, key=lambda one: one.workload.id)]
+        """Fold every group; sorted by workload id. Sums are let go of as they are folded."""
+        parts = [part for group in self.groups.values() for part in self._split(group)]
+        parts.sort(key=lambda one: one.workload.id, reverse=True)
+        self.groups.clear()
+        self.places.clear()
+        self.tallies.clear()
+        made = []
+        while parts:
+            made.append(self._profile(parts.pop()))
+        return made
 
     def _split(self, group: _Group) -> list[_Group]:
         parts = parts_of(group.workload, list(group.members.values()), self.runs)
@@ -239,12 +272,13 @@ class _Builder:
         total = merge_uses(uses)
         live = [member for member in members if member.live]
         runs = run_uses(members, self.runs, total)
+        host, engine = container_use(member.itself for member in members)
         return Profile(
             workload=group.workload,
             window=self.window,
             gpus=uses,
             runs=runs,
-            gpus_per_pod=_gpus_per_pod(group, members),
+            gpus_per_pod=gpus_per_pod(group.workload, group.asking, members),
             pods_now=len(live),
             pending_pods=sum(1 for pod in group.asking if not pod.template),
             allocated_seconds=total.allocated_seconds,
@@ -264,9 +298,12 @@ class _Builder:
             energy_joules=total.energy_joules,
             last_active=total.last_active,
             allocated_since=_earliest(live),
-            full_days=_full_days(uses, self.window),
+            full_days=full_days(uses, self.window),
             oom_seen=any(run.oom for run in runs),
             dialects=tuple(sorted({name for m in members for name in m.dialects})),
+            filled=filled_by(members),
+            host=host,
+            engine=engine,
             samples=total.samples,
             spread_seconds=total.spread_seconds,
         )
@@ -296,14 +333,16 @@ class _Builder:
             for uuid, tally in sorted(member.tallies.items())
         ]
         if missing:
-            nothing = gpu_use(Tally(), member.key, member.run_id, self._unmeasured(member), seconds)
+            nothing = gpu_use(
+                DeviceTally(), member.key, member.run_id, self._unmeasured(member), seconds
+            )
             share = self._share_asked(member)
             member.uses += [msgspec.structs.replace(nothing, share=share)] * missing
 
     def _share_asked(self, member: Member) -> float:
         """Share of a device that a pod asked for on a node that hands its devices out in parts."""
         node = self._node(member.pod)
-        spec = _container(member.pod, member.key.container)
+        spec = container_spec(member.pod, member.key.container)
         if node is None or node.sharing_replicas <= 1 or spec is None:
             return 1.0
         return min(1.0, sum(request.count for request in spec.gpus) / node.sharing_replicas)
@@ -316,60 +355,23 @@ class _Builder:
         device = self.devices.get(uuid)
         node = self._node(pod)
         if device is None:
-            return None if node is None else _of_node(node, uuid, "")
+            return None if node is None else device_of_node(node, uuid, "")
         if device.model or node is None or device.node not in {"", node.name}:
             return device
-        return _of_node(node, uuid, device.mig_profile)
+        return device_of_node(node, uuid, device.mig_profile)
 
     def _unmeasured(self, member: Member) -> Device | None:
         node = self._node(member.pod)
         if node is None or member.pod is None:
             return None
-        spec = _container(member.pod, member.key.container)
+        spec = container_spec(member.pod, member.key.container)
         requests: tuple[GpuRequest, ...] = spec.gpus if spec is not None else ()
         profile = next((request.mig_profile for request in requests if request.mig_profile), "")
-        return _of_node(node, "", profile)
-
-
-def _latest(devices: Iterable[Device]) -> dict[str, Device]:
-    latest: dict[str, Device] = {}
-    for device in devices:
-        known = latest.get(device.gpu_uuid)
-        if known is None or (device.last_seen, repr(device)) > (known.last_seen, repr(known)):
-            latest[device.gpu_uuid] = device
-    return latest
-
-
-def _container(pod: Pod | None, name: str) -> ContainerSpec | None:
-    if pod is None:
-        return None
-    return next((container for container in pod.containers if container.name == name), None)
+        return device_of_node(node, "", profile)
 
 
 def _place(key: UsageKey) -> _ContainerKey:
     return (key.namespace, key.pod, key.pod_uid, key.container)
-
-
-def _of_node(node: Node, uuid: str, mig_profile: str) -> Device:
-    return Device(
-        cluster=node.cluster,
-        gpu_uuid=uuid,
-        node=node.name,
-        model=node.gpu_product,
-        memory_total_bytes=None if mig_profile else node.gpu_memory_bytes,
-        mig_profile=mig_profile,
-    )
-
-
-def _gpus_per_pod(group: _Group, members: list[Member]) -> float:
-    """Devices of the most common pod: of those that ran, else of those that ask, else as told."""
-    counts = Counter(member.asked or float(len(member.tallies)) for member in members)
-    if not counts:
-        specs = (_container(pod, group.workload.container) for pod in group.asking)
-        counts = Counter(asked_gpus(spec) for spec in specs if spec is not None)
-    if counts:
-        return max(counts, key=lambda count: (counts[count], count))
-    return asked_gpus(ContainerSpec(name="", gpus=group.workload.gpu_requests))
 
 
 def _model(use: GpuUse) -> str:
@@ -380,17 +382,3 @@ def _earliest(live: list[Member]) -> float | None:
     starts = [None if member.pod is None else held_from(member.pod) for member in live]
     known = [start for start in starts if start is not None]
     return min(known) if known and len(known) == len(starts) else None
-
-
-def _full_days(uses: Iterable[GpuUse], window: Window) -> int:
-    """Whole UTC days of the window in which some device was observed for 0.9 of the day."""
-    best: dict[int, float] = {}
-    for use in uses:
-        for hour, observed, _ in use.hours:
-            best[hour] = max(best.get(hour, 0.0), observed)
-    days: Counter[int] = Counter()
-    for hour, observed in best.items():
-        day = hour // DAY_SECONDS
-        if day * DAY_SECONDS >= window.start and (day + 1) * DAY_SECONDS <= window.end:
-            days[day] += observed  # type: ignore[assignment]  # a Counter adds floats as well
-    return sum(1 for seconds in days.values() if seconds >= FULL_DAY_SHARE * DAY_SECONDS)

@@ -13,7 +13,7 @@ from gputailor_agent.inventory.holding import held_interval, holding
 from gputailor_agent.model.inventory import ContainerSpec, Inventory, Node, Pod
 from gputailor_agent.model.profile import GpuUse, Window
 from gputailor_agent.model.usage import HOUR_SECONDS
-from gputailor_agent.profiles.tally import Tally
+from gputailor_agent.profiles.tally import DeviceTally
 
 #: Kinds of requests that count devices one by one.
 _COUNTED: Final = frozenset({"gpu", "mig", "fractional"})
@@ -64,7 +64,9 @@ def held_seconds(pod: Pod, window: Window, known_until: float) -> float | None:
     return max(0.0, min(end, window.end) - max(span[0], window.start))
 
 
-def allocations(tallies: Mapping[str, Tally], held: float | None, asked: int) -> dict[str, float]:
+def allocations(
+    tallies: Mapping[str, DeviceTally], held: float | None, asked: int
+) -> dict[str, float]:
     """Allocated seconds by device.
 
     By the inventory every device is held as long as the pod lives. Where more devices were seen

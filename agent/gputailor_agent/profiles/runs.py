@@ -6,12 +6,14 @@ A run shorter than a scrape interval is still here: its counters tell the whole 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from gputailor_agent.model.inventory import Outcome, Pod, Run
 from gputailor_agent.model.profile import GpuUse, RunUse
+from gputailor_agent.model.sums import UseSums
 from gputailor_agent.model.usage import UsageKey
 from gputailor_agent.profiles.holding import held_from
-from gputailor_agent.profiles.tally import Tally, merge_uses
+from gputailor_agent.profiles.tally import DeviceTally, Tally, merge_uses
 
 
 @dataclass
@@ -22,7 +24,8 @@ class Member:
     run_id: str
     pod: Pod | None
     asked: float
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[str, DeviceTally] = field(default_factory=dict)
+    itself: UseSums = field(default_factory=UseSums)  # beside its devices
     uses: list[GpuUse] = field(default_factory=list)
     live: bool = False
     by_inventory: bool = False
@@ -30,13 +33,27 @@ class Member:
     @property
     def dialects(self) -> set[str]:
         """Who measured."""
-        return {name for tally in self.tallies.values() for name in tally.dialects}
+        told = [
+            {*tally.dialects, *chain(*tally.filled.values())} for tally in self.tallies.values()
+        ]
+        return set[str]().union(*told)
 
     @property
     def oom(self) -> bool:
         """Whether Kubernetes or the source saw it killed for memory."""
         killed = self.pod is not None and (self.pod.oom_killed or self.pod.reason == "OOMKilled")
-        return killed or any(tally.oom_kills > 0 for tally in self.tallies.values())
+        told = (self.itself, *self.tallies.values())
+        return killed or any(tally.oom_kills > 0 for tally in told)
+
+
+def filled_by(members: Iterable[Member]) -> dict[str, tuple[str, ...]]:
+    """Signals and figures that the source of their rows could not tell, and who told them."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for member in members:
+        for tally in member.tallies.values():
+            for name, by in tally.filled.items():
+                found[name] |= by
+    return {name: tuple(sorted(by)) for name, by in sorted(found.items())}
 
 
 def run_uses(

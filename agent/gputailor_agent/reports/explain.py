@@ -173,6 +173,7 @@ def _facts(plan: Plan, verdict: Verdict) -> tuple[Fact, ...]:
             ),
         ),
         ("sources", ", ".join(plan.sources) or units.UNKNOWN),
+        ("measured by", _measured_by(verdict)),
     ]
     return tuple(Fact(label=label, text=text) for label, text in pairs)
 
@@ -182,6 +183,15 @@ def _spread(verdict: Verdict) -> str:
     if verdict.spread_seconds <= 0:
         return "nothing"
     return f"{units.duration(verdict.spread_seconds)} of GPU time, known as a sum, not by the hour"
+
+
+def _measured_by(verdict: Verdict) -> str:
+    """Which exporters told of the devices, and which signals another one had to fill in."""
+    by: dict[str, list[str]] = {}
+    for name, told in verdict.filled.items():
+        by.setdefault(", ".join(told), []).append(name)
+    others = "".join(f"; {', '.join(names)} by {who}" for who, names in by.items())
+    return (", ".join(verdict.dialects) or units.UNKNOWN) + others
 
 
 def _asks(workload: Workload) -> str:

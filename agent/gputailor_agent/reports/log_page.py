@@ -17,6 +17,7 @@ from gputailor_agent.reports.document import (
     Paragraph,
     Table,
 )
+from gputailor_agent.reports.plurals import agreed
 from gputailor_agent.reports.runs import GpuRun, LogJudgement
 from gputailor_agent.reports.wording import say
 
@@ -129,11 +130,18 @@ def _gpu_row(gpu: GpuRun) -> tuple[str, ...]:
         units.ratio(gpu.kernel_max),
         units.ratio(gpu.kernel_zero_share),
         units.size(gpu.memory_peak_bytes),
-        units.size(gpu.memory_total_bytes),
+        _total(gpu),
         units.watts(gpu.power_mean_watts),
         units.energy(gpu.energy_joules),
         units.money(gpu.run_cost),
     )
+
+
+def _total(gpu: GpuRun) -> str:
+    """Memory of the card; what the log does not tell, the catalogue may."""
+    if gpu.memory_total_bytes is None and gpu.card_memory_bytes is not None:
+        return f"{units.size(gpu.card_memory_bytes)} (catalogue)"
+    return units.size(gpu.memory_total_bytes)
 
 
 def _advice(gpus: tuple[GpuRun, ...]) -> list[Block]:
@@ -188,7 +196,7 @@ def _candidates(gpu: GpuRun) -> Table:
         columns = (*columns, _PRICE_FROM)
         rows = [(*row, one.price_source) for row, one in zip(rows, shown, strict=True)]
     if rest := len(gpu.candidates) - len(shown):
-        more = "1 more card holds it" if rest == 1 else f"{rest} more cards hold it"
+        more = agreed(f"{rest} more cards hold it")
         caption.append(f"{more} (--output json lists all).")
     return Table(columns=columns, rows=tuple(rows), caption=" ".join(caption))
 

@@ -17,6 +17,7 @@ from gputailor_agent.reports.document import (
     Table,
 )
 from gputailor_agent.reports.overview import Line
+from gputailor_agent.reports.plurals import agreed, counted
 from gputailor_agent.reports.wording import say
 
 #: Entries of the first screen; the table below holds all of them.
@@ -86,10 +87,9 @@ def _item(line: Line) -> Item:
 
 
 def _states(plan: Plan) -> str:
-    counted = overview.totals(plan).states
-    words = [f"{counted[state]} {overview.STATE_WORDS[state]}" for state in overview.STATES]
-    number = len(plan.verdicts)
-    return f"{number} {'workload' if number == 1 else 'workloads'}: {', '.join(words)}."
+    states = overview.totals(plan).states
+    words = [f"{states[state]} {overview.STATE_WORDS[state]}" for state in overview.STATES]
+    return f"{counted(len(plan.verdicts), 'workload')}: {', '.join(words)}."
 
 
 def _missing(plan: Plan) -> tuple[Block, ...]:
@@ -189,6 +189,6 @@ def _checks(plan: Plan) -> tuple[Block, ...]:
         ]
     if plan.checks:
         held = sum(1 for check in plan.checks if check.holds)
-        text = f"{held} of {len(plan.checks)} conservation checks hold."
+        text = agreed(f"{held} of {len(plan.checks)} conservation check(s) hold.")
         blocks.append(Paragraph(text=text, tone="muted" if held == len(plan.checks) else "warn"))
     return tuple(blocks)

@@ -18,21 +18,25 @@ _VERBS: Final = {
     "wait": "waits",
     "work": "works",
     "do": "does",
+    "hold": "holds",
 }
-_NOUNS: Final = (
-    *("GPUs", "runs", "days", "replicas", "pods", "workloads", "samples", "exporters"),
-    *("containers", "cards", "rows", "nodes", "jobs", "devices", "hours", "minutes"),
+#: What is counted in our sentences.
+NOUNS: Final = (
+    *("GPUs", "runs", "days", "replicas", "pods", "workloads", "samples", "exporters", "checks"),
+    *("containers", "cards", "rows", "nodes", "jobs", "devices", "hours", "minutes", "kinds"),
+    "ones",
 )
+#: What may stand between a number and its noun.
+WORDS: Final = "(?:(?:completed|conservation|full|hourly|UTC|more|other|whole) ){0,2}"
+_ANY_NOUN: Final = "|".join(NOUNS)
+_ONE: Final = r"(?<![\d.,:-])1"
 #: ``8 GPU(s)``: the template leaves the plural to the number before it.
 _OPEN: Final = re.compile(r"(?P<number>\d[\d,.]*) (?P<noun>\w+)\(s\)")
-_ONE: Final = r"(?<![\d.,:-])1"
 #: ``1 completed runs``: a plural that is always written so.
-_PLURAL: Final = re.compile(rf"{_ONE} (?P<words>(?:(?!of\b)[A-Za-z]+ ){{0,2}})(?P<noun>{'|'.join(_NOUNS)})\b")
+_PLURAL: Final = re.compile(rf"{_ONE} (?P<words>{WORDS})(?P<noun>{_ANY_NOUN})\b")
 #: ``1 of 8 GPUs were``: the verb goes with the number in front.
-_VERB: Final = re.compile(
-    rf"{_ONE}(?P<words>(?: of \d[\d,.]*)?(?: [A-Za-z]+)? (?:{'|'.join(f'{one}?' for one in _NOUNS)})) "
-    rf"(?P<verb>{'|'.join(_VERBS)})\b"
-)
+_SUBJECT: Final = rf"(?: of \d[\d,.]*)? {WORDS}(?:{_ANY_NOUN.replace('s|', 's?|')}?)"
+_VERB: Final = re.compile(rf"{_ONE}(?P<words>{_SUBJECT}) (?P<verb>{'|'.join(_VERBS)})\b")
 _SECONDS: Final = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 
 

@@ -31,7 +31,8 @@ class GpuRun(msgspec.Struct, frozen=True, kw_only=True):
     kernel_zero_share: float | None
     work_max: float | None
     memory_peak_bytes: int | None
-    memory_total_bytes: int | None
+    memory_total_bytes: int | None  # as the log tells it
+    card_memory_bytes: int | None  # as the catalogue knows the card
     memory_needed_bytes: int | None
     memory_reserved: bool
     power_mean_watts: float | None

@@ -56,7 +56,7 @@ def judge(log: Log, catalogue: Catalogue, guess: Guess = NO_GUESS) -> LogJudgeme
         rows_read=log.rows_read,
         rows_skipped=log.rows_skipped,
         skipped=tuple((skip.line, skip.text, skip.why) for skip in log.skipped),
-        notes=(*log.notes, *_doubts(gpus, catalogue, guess)),
+        notes=(*log.notes, *_overruled(log, catalogue, guess), *_doubts(gpus, catalogue, guess)),
         started=min(times, default=None),
         ended=max(times, default=None),
         interval_seconds=interval,
@@ -122,6 +122,7 @@ def _judge_gpu(
         work_max=max(seen + _seen(samples, "encoder") + _seen(samples, "decoder"), default=None),
         memory_peak_bytes=peak,
         memory_total_bytes=total,
+        card_memory_bytes=spec.memory_bytes if spec else None,
         memory_needed_bytes=need,
         memory_reserved=_reserved(samples, total),
         power_mean_watts=sum(power) / len(power) if power else None,
@@ -195,6 +196,19 @@ def _observed_share(gpus: Iterable[GpuRun]) -> float | None:
     known = [gpu for gpu in gpus if gpu.observed_seconds is not None]
     held = sum(gpu.held_seconds for gpu in known)
     return sum(gpu.observed_seconds or 0.0 for gpu in known) / held if held > 0 else None
+
+
+def _overruled(log: Log, catalogue: Catalogue, guess: Guess) -> list[str]:
+    """Where a card was told although the log names another one."""
+    if not guess.model:
+        return []
+    logged = sorted({sample.model for sample in log.samples if sample.model})
+    told = catalogue.find(guess.model)
+    others = [name for name in logged if name != guess.model and catalogue.find(name) != told]
+    if not others:
+        return []
+    named = ", ".join(others)
+    return [f"The log names {named}; it is judged as {guess.model}, because --gpu says so."]
 
 
 def _doubts(gpus: Iterable[GpuRun], catalogue: Catalogue, guess: Guess) -> list[str]:

@@ -16,6 +16,7 @@ import msgspec
 
 from gputailor_agent.dialects.gauges import gauge_dialects
 from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageKey, UsageRow
+from gputailor_agent.rollup.containers import container_rows
 from gputailor_agent.rollup.counters import CounterRollup, merge_device
 from gputailor_agent.rollup.means import MeansRollup
 from gputailor_agent.rollup.mixing import Told, mix
@@ -34,6 +35,9 @@ Progress = Callable[[int, int], None]
 #: An hour is kept when so much time has passed since: scrapes and remote writes may be late.
 SETTLE_SECONDS: Final = 120.0
 
+#: An hour of which the server itself says that it told but a part is asked for again for so long.
+PARTIAL_PATIENCE_SECONDS: Final = 6.0 * HOUR_SECONDS
+
 
 class RolledHour(msgspec.Struct, frozen=True, kw_only=True):
     """An hour's rows as absolute figures; a few may be of earlier hours and replace those."""
@@ -41,6 +45,7 @@ class RolledHour(msgspec.Struct, frozen=True, kw_only=True):
     hour: int
     end: int
     whole: bool
+    partial: bool = False  # the server said that it lacked something
     rows: tuple[UsageRow, ...]
     devices: tuple[Device, ...]
 
@@ -87,12 +92,17 @@ class HourRollup:
                 if not {uuid, device.parent_uuid} & own:
                     known, at = devices.get(uuid), device.last_seen
                     devices[uuid] = merge_device(known, device, self.counters.cluster, at)
+        span = float(reading.end - reading.hour)
+        mixed = mix(sources, span)
+        mixed += container_rows(reading.beside, mixed, devices, span)
         self.problems.update(reading.problems)
+        self.problems.update(f"{_PARTIAL}: {said}" for said in reading.partial)
         return RolledHour(
             hour=reading.hour,
             end=reading.end,
             whole=reading.whole,
-            rows=(*earlier, *mix(sources, float(reading.end - reading.hour))),
+            partial=bool(reading.partial),
+            rows=(*earlier, *mixed),
             devices=tuple(devices.values()),
         )
 
@@ -135,6 +145,7 @@ def read_window(
     Raises ``PrometheusError`` where the server cannot be asked at all or has no metrics of GPUs.
     """
     first = int(start // HOUR_SECONDS) * HOUR_SECONDS
+    end -= source.ahead_seconds()
     if not source.dialects(first, end):
         raise PrometheusError(
             f"{source.address} has no GPU metrics of this time: neither the GPU Tailor exporter's "
@@ -142,8 +153,8 @@ def read_window(
             "is it the right server, are the exporters scraped, do extra labels leave them out?"
         )
     if store is None:
-        return _Filling(source, None, progress).without_store(first, end)
-    return _Filling(source, store, progress).with_store(first, end)
+        return _Filling(source, None, end, progress).without_store(first, end)
+    return _Filling(source, store, end, progress).with_store(first, end)
 
 
 def fill_store(
@@ -159,7 +170,10 @@ def fill_store(
     not one hour could be read.
     """
     first = int(start // HOUR_SECONDS) * HOUR_SECONDS
-    return _Filling(source, store, progress).fill(first, _settled(end))
+    ahead = source.ahead_seconds()
+    filling = _Filling(source, store, end - ahead, progress)
+    problems = filling.fill(first, _settled(end - ahead))
+    return [*([_ahead(ahead)] if ahead > SETTLE_SECONDS else []), *problems]
 
 
 def _settled(end: float) -> int:
@@ -170,10 +184,15 @@ class _Filling:
     """One go over a window."""
 
     def __init__(
-        self, source: PrometheusSource, store: Store | None, progress: Progress | None
+        self,
+        source: PrometheusSource,
+        store: Store | None,
+        now: float,
+        progress: Progress | None,
     ) -> None:
         self._source = source
         self._store = store
+        self._now = now
         self._progress = progress
         self._hours = 0
         self._total = 0
@@ -216,11 +235,13 @@ class _Filling:
     def _fill_gap(self, store: Store, begin: int, end: int) -> bool:
         counters, known = self._restored(self._done(store), begin)
         rollup = HourRollup(self._source.cluster, counters)
-        at = begin
+        at, doubtful = begin, False
         try:
             for reading in self._source.hours(begin, end, known=known):
                 rolled = rollup.add(reading)
-                self._keep(store, rolled, rollup)
+                # what an hour's end did not tell is in the next hour's difference, too
+                doubtful, unsure = rolled.partial, doubtful or rolled.partial
+                self._keep(store, rolled, rollup, done=not (unsure and self._patient(rolled)))
                 at = rolled.end
                 self._tick()
         except PrometheusError as error:
@@ -234,18 +255,23 @@ class _Filling:
             self._problems.append(_stopped(at, "the budget of samples is used up"))
         return at >= end
 
-    def _keep(self, store: Store, rolled: RolledHour, rollup: HourRollup) -> None:
-        done = self._done(store)
-        if done.at is None or rolled.end > done.at:
-            done = msgspec.structs.replace(
-                done, at=rolled.end, counters=encode_state(rollup.counters.state())
+    def _patient(self, rolled: RolledHour) -> bool:
+        return self._now - rolled.end < PARTIAL_PATIENCE_SECONDS
+
+    def _keep(self, store: Store, rolled: RolledHour, rollup: HourRollup, *, done: bool) -> None:
+        """Write an hour; one that is not ``done`` is asked for again the next time."""
+        kept = self._done(store)
+        if kept.at is None or rolled.end >= kept.at:
+            kept = msgspec.structs.replace(
+                kept, at=rolled.end, counters=encode_state(rollup.counters.state())
             )
-        spans = _joined((*done.spans, (rolled.hour, rolled.end)))
-        done = msgspec.structs.replace(done, spans=spans)
+        if done:
+            spans = _joined((*kept.spans, (rolled.hour, rolled.end)))
+            kept = msgspec.structs.replace(kept, spans=spans)
         with store.transaction() as tx:
             tx.put_usage(rolled.rows)
             tx.put_devices(rolled.devices)
-            tx.put_checkpoint(self._name(), msgspec.msgpack.encode(done))
+            tx.put_checkpoint(self._name(), msgspec.msgpack.encode(kept))
 
     def _read(
         self,
@@ -333,6 +359,19 @@ def _joined(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         else:
             whole.append((begin, end))
     return tuple(whole)
+
+
+_PARTIAL: Final = (
+    "the server answered in part, so what was used may show as not observed; hours of the last "
+    f"{PARTIAL_PATIENCE_SECONDS / HOUR_SECONDS:.0f} are asked for again"
+)
+
+
+def _ahead(seconds: float) -> str:
+    return (
+        f"this machine's clock is {seconds:.0f} s ahead of the server's: hours are taken to end by "
+        "the server's; synchronise them (NTP)"
+    )
 
 
 def _stopped(at: float, why: str) -> str:

@@ -40,7 +40,8 @@ def mix(sources: Sequence[Told], span_seconds: float) -> list[UsageRow]:
     """Return one row per container and device; ``sources`` of one hour, the most trusted first.
 
     ``span_seconds``: how much of the hour there was. Rows of no pod stay only for devices of which
-    no source names a holder.
+    no source names a holder, and not where the same source names holders on the same node: there
+    a device without one is idle.
     """
     mixed = _Mixed(span_seconds)
     for source in sources:
@@ -63,10 +64,12 @@ class _Mixed:
 
     def take(self, source: Told) -> None:
         known = set(self._named)
+        knowing = {_node(source, row) for row in source.rows if row.key.pod} - {""}
         for row in source.rows:
             uuid = row.key.gpu_uuid
             if not row.key.pod:
-                self._take_nobody(row, source.devices.get(uuid))
+                if _node(source, row) not in knowing:
+                    self._take_nobody(row, source.devices.get(uuid))
             elif uuid in known or self._card(source.devices.get(uuid)) in known:
                 self._fill(row, source.devices.get(uuid))
             else:
@@ -139,6 +142,11 @@ class _Mixed:
             and known.mig_profile == device.mig_profile
             and uuid != device.gpu_uuid
         ]
+
+
+def _node(source: Told, row: UsageRow) -> str:
+    device = source.devices.get(row.key.gpu_uuid)
+    return "" if device is None else device.node
 
 
 def _same_container(one: UsageRow, other: UsageRow) -> bool:

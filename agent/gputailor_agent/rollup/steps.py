@@ -25,6 +25,14 @@ class Held:
     counts: dict[str, list[int]] = field(default_factory=dict)
     intervals: dict[str, float] = field(default_factory=dict)
     values: dict[Gauge, list[float | None]] = field(default_factory=dict)
+    _seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def take(self, count: GaugeCount) -> None:
+        """Count samples; the same counted twice (two scrapers, replicas) is one."""
+        known = self.counts.get(count.group, count.samples)
+        self.counts[count.group] = [max(a, b) for a, b in zip(known, count.samples, strict=True)]
+        self.intervals[count.group] = count.interval_seconds
+        self._seconds.clear()
 
     def count(self, group: str, step: int) -> int:
         """Samples in the step; of any group where this one was not counted there."""
@@ -35,8 +43,12 @@ class Held:
 
     def seconds(self, group: str, step: int) -> float:
         """Time in the step that the samples stand for."""
-        interval = self.intervals.get(group) or max(self.intervals.values(), default=0.0)
-        return min(float(STEP_SECONDS), self.count(group, step) * interval)
+        if group not in self._seconds:
+            steps = range(max(map(len, self.counts.values()), default=step + 1))
+            interval = self.intervals.get(group) or max(self.intervals.values(), default=0.0)
+            counted = [self.count(group, one) for one in steps]
+            self._seconds[group] = placed_seconds(counted, interval)
+        return self._seconds[group][step]
 
     def held_seconds(self, step: int) -> float:
         """Time in the step in which the container held the device, by its samples."""
@@ -64,7 +76,7 @@ def by_device(
     for count in hour.counts:
         held = devices.setdefault(count.device.gpu_uuid, {}).setdefault(count.holder, Held())
         described.setdefault(count.device.gpu_uuid, count.device)
-        _count(held, count)
+        held.take(count)
     for device in hour.described:
         seen = described.get(device.gpu_uuid)
         if seen is not None:
@@ -72,14 +84,24 @@ def by_device(
     return devices, described
 
 
-def _count(held: Held, count: GaugeCount) -> None:
-    known = held.counts.get(count.group)
-    held.intervals[count.group] = count.interval_seconds
-    held.counts[count.group] = (
-        list(count.samples)
-        if known is None
-        else [max(a, b) for a, b in zip(known, count.samples, strict=True)]
-    )
+def placed_seconds(samples: list[int], interval: float) -> list[float]:
+    """Seconds of each step that its samples, ``interval`` seconds apart, stand for.
+
+    Where the interval does not divide a step, one has a sample more than it has room for and its
+    neighbour one less: a sample stands for the time before it, so what is too much goes to the step
+    before, else to the next with room. No step gets more than it has time, none without a sample
+    gets any, and no more than one sample's time moves.
+    """
+    full = float(STEP_SECONDS)
+    seconds = [min(full, count * interval) for count in samples]
+    for step, count in enumerate(samples):
+        spare = min(interval, count * interval - seconds[step])
+        for beside in (step - 1, step + 1):
+            if spare > 0 and 0 <= beside < len(samples) and samples[beside] > 0:
+                moved = min(spare, full - seconds[beside])
+                seconds[beside] += moved
+                spare -= moved
+    return seconds
 
 
 def _greater(known: list[float | None], new: Iterable[float | None]) -> list[float | None]:

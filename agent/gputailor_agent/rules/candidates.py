@@ -8,7 +8,7 @@ where SMs are not known) and of memory bandwidth (memory slices).
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gputailor_agent.catalog import DeviceSpec, Price
+from gputailor_agent.catalog import DeviceSpec, MigProfile, Price
 from gputailor_agent.inventory.nodes import mig_counts
 from gputailor_agent.model.inventory import Node
 from gputailor_agent.rules.base import Context
@@ -62,10 +62,7 @@ def candidate(spec: DeviceSpec, mig: str, price: Price | None, product: str = ""
         usable = profile.usable_memory_bytes if profile is not None else None
         compute = bandwidth = fraction
     if profile is not None:
-        compute = profile.compute_slices / profile.of_compute_slices
-        if profile.sm_count is not None and spec.sm_count:
-            compute = profile.sm_count / spec.sm_count
-        bandwidth = profile.memory_slices / profile.of_memory_slices
+        compute, bandwidth = slice_shares(spec, profile)
     return Candidate(
         spec=spec,
         mig=mig,
@@ -79,6 +76,14 @@ def candidate(spec: DeviceSpec, mig: str, price: Price | None, product: str = ""
         estimate=price is not None and price.estimate,
         product=product,
     )
+
+
+def slice_shares(spec: DeviceSpec, profile: MigProfile) -> tuple[float, float]:
+    """Return a slice's share of the card's SMs (else compute slices) and of its bandwidth."""
+    compute = profile.compute_slices / profile.of_compute_slices
+    if profile.sm_count is not None and spec.sm_count:
+        compute = profile.sm_count / spec.sm_count
+    return compute, profile.memory_slices / profile.of_memory_slices
 
 
 def _times(figure: float | None, share: float) -> float | None:

@@ -26,6 +26,8 @@ _TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
 }
 _PATCHABLE: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "CronJob"})
 _SCALABLE: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"})
+#: Kinds that keep their former templates.
+_REVISED: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet"})
 _KUBEFLOW: Final = frozenset({"PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob"})
 #: What the NVIDIA device plugin calls a card's model, and AMD's node labeller.
 _PRODUCT_LABEL: Final = {"nvidia": "nvidia.com/gpu.product", "amd": "amd.com/gpu.product-name"}
@@ -129,9 +131,10 @@ def set_replicas(profile: Profile, replicas: int) -> Change:
     )
 
 
-def _template_change(
+def template_change(
     workload: Workload, kind: str, pod_spec: dict[str, Any], params: dict[str, Scalar]
 ) -> Change:
+    """Return a change of the pods' template: ``pod_spec`` is what it says of ``spec``."""
     path = _TEMPLATES.get(workload.kind, _TEMPLATE)
     patch = _yaml(_nested((*path, "spec"), pod_spec))
     in_place = workload.kind in _PATCHABLE
@@ -146,7 +149,16 @@ def _template_change(
         patch=patch,
         command=command,
         params={**params, "recreate": not in_place},
+        undo=_undo(workload),
     )
+
+
+def _undo(workload: Workload) -> str:
+    if workload.kind in _REVISED:
+        return (
+            f"kubectl -n {workload.namespace} rollout undo {workload.kind.lower()}/{workload.name}"
+        )
+    return "apply the manifest as it was before"
 
 
 def resource_of(workload: Workload) -> str:
@@ -170,7 +182,7 @@ def set_gpus(profile: Profile, gpus: int) -> Change:
         ]
     }
     params: dict[str, Scalar] = {"gpus": gpus, "gpus_now": profile.gpus_per_pod}
-    return _template_change(workload, "set_gpus", pod_spec, params)
+    return template_change(workload, "set_gpus", pod_spec, params)
 
 
 def set_gpu_type(profile: Profile, model: str, product: str, vendor: str, mig: str) -> Change:
@@ -195,4 +207,42 @@ def set_gpu_type(profile: Profile, model: str, product: str, vendor: str, mig: s
     params: dict[str, Scalar] = {"model": model, "mig_profile": mig}
     if not pod_spec:
         return Change(kind="set_gpu_type", target=target_of(workload), params=params)
-    return _template_change(workload, "set_gpu_type", pod_spec, params)
+    return template_change(workload, "set_gpu_type", pod_spec, params)
+
+
+def set_cpu_limit(profile: Profile, cpus: float, cpus_now: float) -> Change:
+    """Give the container more CPUs (cores); the request follows, so that it really gets them."""
+    workload = profile.workload
+    amounts = {"cpu": f"{cpus:g}"}
+    pod_spec = {
+        "containers": [
+            {
+                "name": workload.container,
+                "resources": {"limits": amounts, "requests": dict(amounts)},
+            }
+        ]
+    }
+    params: dict[str, Scalar] = {"cpus": cpus, "cpus_now": cpus_now}
+    return template_change(workload, "set_cpu_limit", pod_spec, params)
+
+
+def mount_shared_memory(profile: Profile, gib: int) -> Change:
+    """Mount ``gib`` GiB of memory at /dev/shm, which is 64 MiB in a pod that says nothing."""
+    workload = profile.workload
+    pod_spec = {
+        "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{gib}Gi"}}],
+        "containers": [
+            {
+                "name": workload.container,
+                "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108 - a mount path
+            }
+        ],
+    }
+    return template_change(workload, "mount_shared_memory", pod_spec, {"gib": gib})
+
+
+def select_nodes(
+    profile: Profile, kind: str, labels: dict[str, str], params: dict[str, Scalar]
+) -> Change:
+    """Let the pods run only on nodes with these labels."""
+    return template_change(profile.workload, kind, {"nodeSelector": labels}, params)

@@ -49,7 +49,7 @@ def rules_page() -> str:
 def _rule(rule: Rule) -> Iterator[str]:
     yield f"## {rule.title} (`{rule.id}`)\n"
     yield f"{rule.summary}\n"
-    yield f"Signals: {', '.join(f'`{signal}`' for signal in rule.signals)}.\n"
+    yield f"Signals: {', '.join(f'`{signal}`' for signal in rule.signals) or 'none'}.\n"
     module = sys.modules[rule.evaluate.__module__].__doc__ or ""
     yield f"{module.strip()}\n"
     thresholds = (

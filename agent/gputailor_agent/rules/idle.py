@@ -36,6 +36,7 @@ from gputailor_agent.rules.gates import GATE_MESSAGES, never_held
 from gputailor_agent.rules.idleness import VIDEO_SIGNALS, DeviceIdleness, Doubt, idleness
 from gputailor_agent.rules.power import POWER_THRESHOLDS
 from gputailor_agent.rules.pricing import MONEY_MESSAGES, monthly
+from gputailor_agent.rules.requesting import asked_within, request_evidence
 
 _ID: Final = "idle"
 _MINUTE: Final = 60.0
@@ -77,6 +78,7 @@ _MESSAGES: Final = {
     "idle.inference": "the service has a model loaded on {gpus:count} GPU(s) and has worked on "
     "nothing for {idle:seconds}; scale it to zero if nobody calls it",
     "idle.standby": "standby: the service worked {ago:seconds} ago and keeps its model loaded",
+    "idle.standby_requests": "standby: its engine had requests within the last {ago:seconds}",
     "idle.not_running": "no pod of it holds a GPU at the window's end",
     "idle.active": "in use: none of {gpus:count} GPU(s) has paused for longer than {idle:seconds} "
     "by now",
@@ -206,6 +208,10 @@ def _silence(profile: Profile, standing: _Standing, limits: Limits) -> Silence |
         ready = standing.since + standing.warn_seconds
         why = message("idle.too_early", idle=standing.seconds, ready=ready)
         return silence(_ID, profile, SilenceKind.WATCHING, why, evidence, ready_at=ready)
+    asked = asked_within(profile)
+    if asked is not None and asked < limits["standby_hours"] * _HOUR:
+        why = message("idle.standby_requests", ago=asked)
+        return silence(_ID, profile, SilenceKind.FINE, why, evidence)
     if (
         profile.workload.task_class == TaskClass.INFERENCE
         and not standing.from_start
@@ -313,7 +319,7 @@ def _evidence(profile: Profile, standing: _Standing, limits: Limits) -> tuple[Ev
                 formula="bytes over PCIe and NVLink / seconds held, most of all GPUs",
             )
         )
-    return tuple(items)
+    return (*items, *request_evidence(profile))
 
 
 def _finding(profile: Profile, context: Context, standing: _Standing, limits: Limits) -> Finding:

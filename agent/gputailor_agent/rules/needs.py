@@ -13,13 +13,23 @@ from gputailor_agent.model.profile import GpuUse, Profile
 from gputailor_agent.model.usage import NO_USE, SignalUse
 from gputailor_agent.profiles import busy_signal
 from gputailor_agent.profiles.holding import held_from
-from gputailor_agent.rules.base import Context, Limits, message
+from gputailor_agent.rules.base import Context, Limits, Threshold, message
 from gputailor_agent.rules.candidates import Candidate, candidate
 from gputailor_agent.rules.fitting import Need, Resource
 from gputailor_agent.rules.gates import Basis
 from gputailor_agent.rules.pricing import cost_of, is_service, spec_of
 
 _HOUR: Final = 3600.0
+MEMORY_THRESHOLDS: Final = (
+    Threshold("memory_headroom", 1.15, "factor", "memory needed, of the peak"),
+    Threshold("oom_headroom", 1.25, "factor", "memory needed, of the peak, after an OOM kill"),
+    Threshold(
+        "suspected_oom",
+        0.95,
+        "ratio",
+        "a failed run whose peak reached this share of the usable memory ran out of it",
+    ),
+)
 _RESOURCES: Final = (
     ("compute", "sm", "fp32_flops"),
     ("tensor", "tensor", "tensor_flops"),
@@ -29,7 +39,7 @@ _RESOURCES: Final = (
 
 def need_of(profile: Profile, context: Context, basis: Basis, limits: Limits) -> Need | Message:
     """What candidates are held against, or why that is unknown."""
-    now, uses = _present_card(context, basis)
+    now, uses = present_card(context, basis)
     if now is None:
         models = ", ".join(profile.device_models)
         return message("smaller_gpu.no_model", model=models or "the GPU's model")
@@ -41,9 +51,9 @@ def need_of(profile: Profile, context: Context, basis: Basis, limits: Limits) ->
         return why or message("money.no_price", model=now.name)
     return Need(
         present=now,
-        memory_bytes=_needed_bytes(profile, now, limits),
+        memory_bytes=needed_bytes(profile, now, limits),
         resources=_resources(basis, now, uses, limits),
-        active_share=_active_share(profile, basis),
+        active_share=active_share(profile, basis),
         gpus_per_pod=profile.gpus_per_pod,
         latency=profile.workload.task_class == TaskClass.INFERENCE,
         links=profile.gpus_per_pod > 1 and _links_used(basis),
@@ -52,7 +62,7 @@ def need_of(profile: Profile, context: Context, basis: Basis, limits: Limits) ->
     )
 
 
-def _present_card(context: Context, basis: Basis) -> tuple[Candidate | None, tuple[GpuUse, ...]]:
+def present_card(context: Context, basis: Basis) -> tuple[Candidate | None, tuple[GpuUse, ...]]:
     """Return the card (or slice) most of the time was spent on, and the devices of that kind."""
     by_card: dict[tuple[str, str], list[GpuUse]] = defaultdict(list)
     for use in basis.uses:
@@ -79,7 +89,8 @@ def oom_seen(profile: Profile, now: Candidate, limits: Limits) -> bool:
     return profile.oom_seen or suspected
 
 
-def _needed_bytes(profile: Profile, now: Candidate, limits: Limits) -> int:
+def needed_bytes(profile: Profile, now: Candidate, limits: Limits) -> int:
+    """Memory (bytes) that a card must have: the peak with headroom, more after an OOM kill."""
     peak = profile.memory_peak_bytes or 0
     factor = limits["memory_headroom"]
     if oom_seen(profile, now, limits):
@@ -140,7 +151,7 @@ def _highest_p99(uses: tuple[GpuUse, ...], signal: str) -> float | None:
     return highest
 
 
-def _active_share(profile: Profile, basis: Basis) -> float:
+def active_share(profile: Profile, basis: Basis) -> float:
     """G: share of time active. GPUs of one run wait for each other, so its busiest one counts.
 
     Replicas of a service do not: there each pod is on its own. Groups weigh by their time.

@@ -42,7 +42,7 @@ from gputailor_agent.rules.base import (
 from gputailor_agent.rules.candidates import Candidate, elsewhere, present
 from gputailor_agent.rules.fitting import FITTING_MESSAGES, Fit, Need, fit
 from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, Basis, sizing
-from gputailor_agent.rules.needs import need_of, oom_seen, start_unseen
+from gputailor_agent.rules.needs import MEMORY_THRESHOLDS, need_of, oom_seen, start_unseen
 from gputailor_agent.rules.pricing import MONEY_MESSAGES, is_service, monthly, not_counted
 from gputailor_agent.rules.slowdown import HIGH_FORMULA, LOW_FORMULA
 
@@ -52,14 +52,7 @@ _HALF: Final = 0.5
 
 _THRESHOLDS: Final = (
     *SIZING_THRESHOLDS,
-    Threshold("memory_headroom", 1.15, "factor", "memory needed, of the peak"),
-    Threshold("oom_headroom", 1.25, "factor", "memory needed, of the peak, after an OOM kill"),
-    Threshold(
-        "suspected_oom",
-        0.95,
-        "ratio",
-        "a failed run whose peak reached this share of the usable memory ran out of it",
-    ),
+    *MEMORY_THRESHOLDS,
     Threshold("cost_ratio", 0.85, "ratio", "most of the present price, slowdown included"),
     Threshold(
         "slowdown_most",

@@ -65,6 +65,7 @@ class Delivery:
         self._sending = threading.Lock()
         self._stopping = threading.Event()
         self._token: int | None = None
+        self.trouble = ""  # why the last round failed, or ''
         self._refused = ""  # the holder that kept us from sending, as last told
         self._accepted: list[Letter] = []  # taken by the receiver, not noted yet
 
@@ -73,8 +74,12 @@ class Delivery:
         """A delivery without a channel: it keeps nothing and sends nothing."""
         return cls(DeliverySettings(), store, cluster, clock=clock)
 
-    def report(self, plan: Plan, period: str) -> Callable[[Transaction], None]:
+    def report(
+        self, plan: Plan, period: str, *, late: bool = False
+    ) -> Callable[[Transaction], None]:
         """Make the report of a period, and return what puts it into the outbox.
+
+        One that is ``late`` says so in its subject; the plan's problems say why.
 
         Call that in the transaction that keeps the report; the making is done before, so that
         nobody waits for it with the store locked.
@@ -83,6 +88,8 @@ class Delivery:
         body = b""
         if self.settings.wanted:
             made = content.report_content(plan, period, public_url=self.settings.public_url)
+            if late:
+                made = msgspec.structs.replace(made, subject=f"Late: {made.subject}")
             letters = list(self._letters(made, self.settings.mail_to, webhook=True))
             body = content.pack(made)
 
@@ -160,10 +167,12 @@ class Delivery:
         if not self.settings.wanted or self._stopping.is_set():
             return 0
         with self._sending:
+            self.trouble = ""
             try:
                 taken, failures = self._round(now)
-            except Exception:
+            except Exception as error:
                 log.exception("the outbox cannot be worked on")
+                self.trouble = str(error)
                 self._count("deliver", "failed")
                 return 0
         if taken or failures:
@@ -301,6 +310,7 @@ class Delivery:
     def _postpone(self, letters: Iterable[Letter], token: int, why: str) -> None:
         now = self._clock()
         with self._store.transaction() as tx:
+            self.trouble = why
             for letter in letters:
                 log.warning("%s to %s was not sent: %s", letter.scope, letter.recipient, why)
                 wait = FIRST_RETRY_SECONDS * 2 ** min(letter.attempts, 10)

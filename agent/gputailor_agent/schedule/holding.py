@@ -17,12 +17,20 @@ _START_FIELD: Final = 19  # of /proc/PID/stat after the name: field 22, see proc
 def own_name() -> str:
     """This process as a holder."""
     pid = os.getpid()
-    return f"{_place()}/{pid}/{_started(pid)}"
+    return f"{_place()}/{pid}/{_started(pid)}@{socket.gethostname()}"
+
+
+def described(holder: str) -> str:
+    """A holder in words: its process and machine."""
+    rest, _, host = holder.partition("@")
+    pid = rest.rpartition("/")[0].rpartition("/")[2]
+    where = f"on {host}" if host else "on another machine"
+    return f"process {pid} {where}" if pid.isdigit() else f"an agent {where}"
 
 
 def certainly_gone(holder: str) -> bool:
     """Whether ``holder`` ran where this process runs and does not any more."""
-    place, _, rest = holder.partition("/")
+    place, _, rest = holder.partition("@")[0].partition("/")
     pid, _, started = rest.partition("/")
     if place != _place() or not pid.isdigit() or not started:
         return False

@@ -1,78 +1,60 @@
-"""The agent's service: what it does at each scrape and whenever something is due.
+"""The agent's service: its jobs, woken by a scheduler, and what pages show of it.
 
-Every job catches its errors, counts them and lets the others go on. Rows and the checkpoint they
-come from are written in one transaction, so a kill at any moment doubles nothing: after a restart
-the exporters' counters tell what living pods used meanwhile.
+Every job catches its errors, counts them and lets the others go on. What is due is decided from the
+store at the start and at each tick; jobs are files of their own in ``schedule.jobs``.
 """
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 
-from gputailor_agent.assessment import Assessment, assess_store
-from gputailor_agent.model.inventory import Inventory
+from gputailor_agent.ledger import records
 from gputailor_agent.model.judgement import Plan
-from gputailor_agent.model.profile import Window
-from gputailor_agent.model.usage import HOUR_SECONDS, UsageRow
-from gputailor_agent.reports.formats import render
-from gputailor_agent.rollup import encode_state
+from gputailor_agent.model.ledger import Entry, RuleRecord
 from gputailor_agent.rules.base import Catalogue, RuleSettings
-from gputailor_agent.schedule.backfill import Backfill, HistoryFiller, settled_end
+from gputailor_agent.schedule.backfill import Backfill, HistoryFiller
 from gputailor_agent.schedule.delivering import Delivery
-from gputailor_agent.schedule.keeping import first_start, job_name, restored
+from gputailor_agent.schedule.due import Due, wanted
+from gputailor_agent.schedule.jobs import Job, before, jobs
+from gputailor_agent.schedule.jobs.heartbeat import beat
+from gputailor_agent.schedule.jobs.recommend import make_plan
+from gputailor_agent.schedule.judging import Judging
+from gputailor_agent.schedule.keeping import first_start
+from gputailor_agent.schedule.lease import Lease
+from gputailor_agent.schedule.measuring import Measuring, ScrapeRound
+from gputailor_agent.schedule.parts import Parts
 from gputailor_agent.schedule.settings import (
     InventoryReader,
     PageSource,
     ServiceSettings,
 )
 from gputailor_agent.schedule.telemetry import Telemetry
-from gputailor_agent.schedule.timing import build_scheduler, cron_trigger, last_fire
+from gputailor_agent.schedule.timing import Wake, at_once, build_scheduler, every, too_far_ahead
 from gputailor_agent.store import KeptReport, Store
-from gputailor_agent.store.periods import hour_name
-from gputailor_agent.store.writing import Transaction
+from gputailor_agent.store.ledger import Ledger
+from gputailor_agent.store.tasks import Task, kept_tasks, letters_by_state
 
 if TYPE_CHECKING:
     from apscheduler.schedulers.background import BackgroundScheduler
 
+__all__ = ["AgentService", "ScrapeRound"]
+
 log = logging.getLogger(__name__)
 
-_DAY_SECONDS: Final = 86400
-_FIRST_RETRY_SECONDS: Final = 60.0
-_LONGEST_RETRY_SECONDS: Final = 1800.0
-#: A plan may cost a twentieth of the time, whatever the settings say.
-_PAUSE_PER_PLAN: Final = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class ScrapeRound:
-    """How the last round of scrapes went: its Unix time and how many targets did what."""
-
-    at: float
-    answered: int
-    failed: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Due:
-    """One job, the period it has to do, and after what time it is done again in that period."""
-
-    job: str
-    period: str
-    work: Callable[[], None]
-    again_seconds: float | None = None
+_TICK_GRACE_SECONDS: Final = 3600.0
 
 
 class AgentService:
     """One cluster's agent. ``clock`` returns Unix seconds; nothing else here reads a clock.
 
     ``inventory_reader`` may raise: then the last known inventory is used and the plan says so.
-    ``fill`` reads usage from a server that keeps it, instead of a ``source``.
+    ``fill`` reads usage from a server that keeps it, instead of a ``source``. ``lease``: taken
+    already; without one nothing keeps a second agent away.
     """
 
     def __init__(  # noqa: PLR0917 - the six parts it is made of, in the order of the data's way
@@ -87,311 +69,236 @@ class AgentService:
         telemetry: Telemetry | None = None,
         fill: HistoryFiller | None = None,
         delivery: Delivery | None = None,
+        lease: Lease | None = None,
+        store_file: Path | None = None,
     ) -> None:
-        self.settings = settings
         self.telemetry = Telemetry() if telemetry is None else telemetry
-        self._store = store
-        self._source = source
-        self._backfill = None if fill is None else Backfill(fill, store)
-        self._read_inventory = inventory_reader
-        self._catalogue = catalogue
-        self._clock = clock
-        self._delivery = delivery or Delivery.nowhere(store, settings.cluster, clock)
-        self._report = cron_trigger(settings.report_cron)
-        self._rolling = threading.RLock()  # the rollup and what is written from it
-        self._scraping = threading.Lock()  # rounds, so that pages come in order
-        self._judging = threading.Lock()  # due work, one after another
-        self._checkpointed = float("-inf")
-        self._judged_seconds = 0.0  # what the last plan took
-        self._last_round: ScrapeRound | None = None
+        store.watched = self.telemetry.storing
+        began = first_start(store, settings, clock())
+        backfill = None if fill is None else Backfill(fill, store)
+        measuring = Measuring(settings, store, source, self.telemetry)
+        judging = Judging(
+            settings,
+            store,
+            inventory_reader,
+            catalogue,
+            self.telemetry,
+            backfill=backfill,
+            measured_since=None if source is None else began,
+        )
+        self.parts = Parts(
+            settings=settings,
+            store=store,
+            telemetry=self.telemetry,
+            measuring=measuring,
+            judging=judging,
+            backfill=backfill,
+            delivery=delivery or Delivery.nowhere(store, settings.cluster, clock),
+            lease=lease,
+            clock=clock,
+            first_start=began,
+        )
+        self._store_file = store_file
         self._scheduler: BackgroundScheduler | None = None
-        self._rollup = restored(store, settings, self.telemetry)
-        self._plan = store.latest_plan(settings.cluster)
-        if self._plan is not None:
-            self.telemetry.planned(self._plan)
-        self._first_start = first_start(store, settings, clock())
+        self._jobs = tuple(job for job in jobs() if job.used(self.parts))
+        self._know()
+
+    def _know(self) -> None:
+        """Begin with what an agent before us left of jobs and findings."""
+        names = {job.name for job in self._jobs}
+        with self.parts.store.transaction() as tx:
+            kept = kept_tasks(tx, self.settings.cluster)
+            entries = Ledger(tx).entries(self.settings.cluster)
+        self.telemetry.tasks.know(task for task in kept if task.job in names)
+        self.telemetry.expect(sorted(names))
+        self.telemetry.ledger(records(entries))
+
+    @property
+    def settings(self) -> ServiceSettings:
+        """Settings in force."""
+        return self.parts.settings
 
     @property
     def registry(self) -> CollectorRegistry:
         """The agent's own metrics."""
         return self.telemetry.registry
 
-    def latest_plan(self) -> Plan | None:
-        """Return the newest plan; None before the first one is made."""
-        return self._plan
-
     @property
     def rules(self) -> RuleSettings:
         """Thresholds that plans are made with."""
         return self.settings.assessment.rules
 
+    def latest_plan(self) -> Plan | None:
+        """Return the newest plan; None before the first one is made."""
+        return self.parts.judging.plan
+
     def not_ready(self) -> str:
-        """Why there is no report yet; '' when there is one."""
-        return "" if self._plan is not None else "the first plan is not made yet"
+        """Why no report can be served; '' when one can."""
+        if self.overtaken:
+            return "another agent has taken over this store"
+        return "" if self.latest_plan() is not None else "the first plan is not made yet"
+
+    def troubles(self) -> list[str]:
+        """What is wrong just now, as lines; a report can be served all the same."""
+        return self.telemetry.troubles.told()
 
     def last_round(self) -> ScrapeRound | None:
         """How the last round of scrapes went; None before the first."""
-        return self._last_round
+        return self.parts.measuring.last_round
 
     def reports(self) -> list[KeptReport]:
         """Return which weekly reports are kept, newest first."""
-        return self._store.reports(self.settings.cluster)
+        return self.parts.store.reports(self.settings.cluster)
 
     def report(self, period: str) -> tuple[str, str] | None:
         """Return a kept report as (JSON, Markdown); None when there is none of that period."""
-        return self._store.report(self.settings.cluster, period)
+        return self.parts.store.report(self.settings.cluster, period)
+
+    def tasks(self) -> list[Task]:
+        """How each job went, by name."""
+        return self.telemetry.tasks.all()
+
+    def ledger(self) -> tuple[list[Entry], list[RuleRecord]]:
+        """What became of findings: every entry, and how each rule fared."""
+        with self.parts.store.transaction() as tx:
+            entries = Ledger(tx).entries(self.settings.cluster)
+        return entries, records(entries)
 
     def start(self) -> None:
         """Begin in the background: at once one scrape and everything that is due."""
-        work: dict[str, Callable[[], object]] = {
-            "start": self._begin,
-            "due": lambda: self.run_due(self._clock()),
-            "hourly": lambda: self.run_due(self._clock()),
-            "report": lambda: self.run_due(self._clock()),
-            "deliver": lambda: self._delivery.run(self._clock()),
-        }
-        if self._source is not None:
-            work["scrape"] = lambda: self.tick_scrape(self._clock())
-        self._scheduler = build_scheduler(self.settings, work, self.telemetry.ran)
+        self._scheduler = build_scheduler(self._wakes(), self.telemetry.ran)
         self._scheduler.start()
 
+    def _wakes(self) -> Iterator[Wake]:
+        settings = self.settings
+        yield "start", at_once(), _TICK_GRACE_SECONDS, self._begin
+        tick = every(settings.tick_seconds)
+        yield "tick", tick, _TICK_GRACE_SECONDS, lambda: self._tick(self.parts.clock())
+        for job in self._jobs:
+            trigger, grace = job.trigger(settings), job.grace(settings)
+            yield job.name, trigger, grace, self._waking(job)
+
+    def _waking(self, job: Job) -> Callable[[], object]:
+        if job.tick is not None:
+            tick = job.tick
+            return lambda: tick(self.parts, self.parts.clock())
+        return lambda: self.run_due(self.parts.clock(), upto=job.name)
+
     def mind_clock(self) -> None:
-        """Wake jobs that wait for a time too far ahead, as they do after the clock was set back."""
-        waits = {"scrape": self.settings.scrape_seconds, "due": self.settings.tick_seconds}
-        now = self._clock()
+        """Wake jobs that wait for a time too far ahead, as they do after the clock was set back.
+
+        To be called by the thread that stops the service, never by a job: the scheduler holds its
+        lock while it waits for jobs to end.
+        """
+        now = self.parts.clock()
         for job in self._scheduler.get_jobs() if self._scheduler is not None else ():
-            ahead = job.next_run_time.timestamp() - now
-            if ahead > 2 * waits.get(job.id, float("inf")):
+            if too_far_ahead(job, now):
                 log.warning("the clock was set back; %s goes on from now", job.id)
                 job.modify(next_run_time=datetime.fromtimestamp(now, UTC))
+            if job.next_run_time is not None and job.id in {one.name for one in self._jobs}:
+                self.telemetry.tasks.next(job.id, job.next_run_time.timestamp())
+
+    @property
+    def overtaken(self) -> bool:
+        """Whether another agent has taken over: this one can only stop."""
+        return self.parts.lease is not None and self.parts.lease.lost
+
+    def change(
+        self,
+        settings: ServiceSettings,
+        *,
+        source: PageSource | None = None,
+        catalogue: Catalogue | None = None,
+    ) -> None:
+        """Go on by other settings, whose cluster is the same; ``source``: in place of the former.
+
+        Running work ends by the settings it began with.
+        """
+        with self.parts.due:
+            self.parts.settings = settings
+            self.parts.judging.change(settings, catalogue)
+            self.parts.measuring.change(settings, source)
+        for name, trigger, grace, _ in self._wakes():
+            job = None if self._scheduler is None else self._scheduler.get_job(name)
+            if job is not None and name != "start" and str(job.trigger) != str(trigger):
+                job.modify(misfire_grace_time=max(1, int(grace)))
+                job.reschedule(trigger)
 
     def stop(self) -> None:
         """Let running work end, write what is there, and stop."""
+        delivery = self.parts.delivery
         if self._scheduler is not None:
-            self._delivery.stop()
-            self.flush(self._clock())  # whatever a mail server makes us wait for
+            delivery.stop()
+            if not self.overtaken:
+                self.flush(self.parts.clock())  # whatever a mail server makes us wait for
             self._scheduler.shutdown(wait=True)
             self._scheduler = None
-        self.flush(self._clock())
-        self._delivery.release()
+        if self.overtaken:
+            return
+        self.flush(self.parts.clock())
+        beat(self.parts, self.parts.clock())
+        delivery.release()
 
     def _begin(self) -> None:
-        now = self._clock()
+        now = self.parts.clock()
         self.tick_scrape(now)
+        self._tick(now)
+
+    def _tick(self, now: float) -> None:
         self.run_due(now)
+        self.telemetry.store_size(self._store_file)
+        with self.telemetry.run("tick", now), self.parts.store.transaction() as tx:
+            self.telemetry.letters(letters_by_state(tx, self.settings.cluster))
 
     def tick_scrape(self, now: float) -> bool:
         """Scrape every target once and keep what came of it; False when that failed."""
-        if self._source is None:
-            return False
-        with self._scraping, self.telemetry.run("scrape", now) as run:
-            result = self._source.scrape(now)
-            with self._rolling:
-                self._rollup.mind_clock(now)
-                answered = []
-                for page in result.pages:
-                    self._rollup.add(page)
-                    answered.append(page.exporter)
-                self.telemetry.rollup_problems(self._rollup.problems)
-                if not 0 <= now - self._checkpointed < self.settings.checkpoint_seconds:
-                    self._write(self._rollup.take_rows(before=now), now)
-            self._last_round = ScrapeRound(now, len(answered), len(result.failures))
-            self.telemetry.scraped(answered, result.failures)
-        return run.went_well
+        return self.parts.measuring.scrape(now)
 
     def flush(self, now: float) -> bool:
         """Write every row, the open hours' too, and the checkpoint; False when that failed."""
-        with self.telemetry.run("flush", now) as run, self._rolling:
-            self._write(self._rollup.take_rows(), now)
-        return run.went_well
-
-    def run_due(self, now: float) -> list[str]:
-        """Do what is due at ``now``, by the store's periods; returns the jobs that were tried."""
-        with self._judging:
-            tried = []
-            for due in self._due(now):
-                try:
-                    wanted = self._wanted(due, now)
-                except Exception:
-                    log.exception("the store cannot tell whether %s is due", due.job)
-                    self.telemetry.ran(due.job, "failed")
-                    continue
-                if wanted:
-                    tried.append(due.job)
-                    self._do(due, now)
-            return tried
+        return self.parts.measuring.flush(now)
 
     def recommend(self, now: float) -> Plan:
         """Make a plan from everything there is at ``now``, keep it and return it."""
-        return self._recommend(now, None)
+        with self.parts.due:
+            return make_plan(self.parts, now)
 
-    def _due(self, now: float) -> Iterator[_Due]:
-        """Each job with the period that ``now`` asks for, in the order they build on each other."""
-        if self._backfill is not None:
-            pause = self.settings.recommend_seconds
-            last = hour_name(settled_end(now))
-            yield _Due("history", last, lambda: self._fill(now, last), pause)
-        ended = hour_name(now - HOUR_SECONDS)
-        yield _Due("rollup", ended, lambda: self._roll_up(now, ended))
-        hour = hour_name(now)
+    def run_due(self, now: float, *, upto: str = "") -> list[str]:
+        """Do what is due at ``now``, by the store's periods; returns the jobs that were tried.
 
-        def recommend() -> None:
-            self._recommend(now, hour)
-
-        yield _Due("recommend", hour, recommend, self._plan_pause(now))
-        fire = last_fire(self._report, now)
-        if fire is not None and fire >= self._first_start and self._has_data(fire, now):
-            period = f"{hour_name(fire)}:{int(fire) % HOUR_SECONDS // 60:02d}"
-            yield _Due("report", period, lambda: self._make_report(fire, now, period))
-
-    def _plan_pause(self, now: float) -> float:
-        """How old a plan has to be before the next one is made.
-
-        As the settings say; while the store is young half its age, so that what is measured first
-        shows within a minute; but never so that plans take over the agent.
+        ``upto``: only this job and those it builds on.
         """
-        young = max(0.0, now - self._first_start) / 2
-        pause = min(self.settings.recommend_seconds, young)
-        return max(pause, _PAUSE_PER_PLAN * self._judged_seconds)
+        chosen = before(upto) if upto else None
+        tried = []
+        with self.parts.due:
+            for job in self._jobs:
+                if job.due is None or (chosen is not None and job.name not in chosen):
+                    continue
+                for due in self._asked(job, now):
+                    tried.append(job.name)
+                    self._do(job.name, due, now)
+        return tried
 
-    def _wanted(self, due: _Due, now: float) -> bool:
-        known = self._store.period(self._job(due.job), due.period)
-        if known is None:
-            return True
-        wait = due.again_seconds
-        if known.state != "done":
-            retry = _FIRST_RETRY_SECONDS * 2 ** min(10, known.attempts - 1)
-            wait = min(_LONGEST_RETRY_SECONDS, retry)
-        if wait is None:
-            return False
-        return not 0 <= now - known.changed_at < wait  # a clock may have been set back
+    def _asked(self, job: Job, now: float) -> list[Due]:
+        """What of a job is due; nothing where the store cannot tell."""
+        asked = self.parts.name(job.name)
+        try:
+            found = job.due(self.parts, now) if job.due is not None else ()
+            return [
+                due for due in found if wanted(due, self.parts.store.period(asked, due.period), now)
+            ]
+        except Exception as error:
+            log.exception("it cannot be told whether %s is due", job.name)
+            self.telemetry.ran(job.name, "failed")
+            self.telemetry.troubles.begin(job.name, now, str(error))
+            return []
 
-    def _do(self, due: _Due, now: float) -> None:
-        with self.telemetry.run(due.job, now) as run:
+    def _do(self, job: str, due: Due, now: float) -> None:
+        with self.telemetry.run(job, now) as run:
             due.work()
         if run.error is not None:
             reason = f"{type(run.error).__name__}: {run.error}"
-            with self.telemetry.run("bookkeeping", now), self._store.transaction() as tx:
+            with self.telemetry.run("bookkeeping", now), self.parts.store.transaction() as tx:
                 tx.mark_period(
-                    self._job(due.job), due.period, at=now, state="failed", reason=reason
+                    self.parts.name(job), due.period, at=now, state="failed", reason=reason
                 )
-
-    def _job(self, job: str) -> str:
-        return job_name(self.settings, job)
-
-    def _has_data(self, fire: float, now: float) -> bool:
-        return self._backfill is None or self._backfill.ready(fire, now)
-
-    def _fill(self, now: float, period: str) -> None:
-        if self._backfill is not None:
-            self._backfill.run(self._window(now).start, now)
-            with self._store.transaction() as tx:
-                self._marking("history", period, now)(tx)
-
-    def _roll_up(self, now: float, period: str | None) -> None:
-        with self._rolling:
-            self._write(self._rollup.take_rows(), now, self._marking("rollup", period, now))
-
-    def _recommend(self, now: float, period: str | None) -> Plan:
-        began = time.perf_counter()
-        self._roll_up(now, None)  # the open hours' rows, too
-        inventory, problems = self._inventory(now)
-        end = now if self._backfill is None else self._backfill.end(now)
-        assessment = self._assess(inventory, end, now, problems)
-        with self._store.transaction() as tx:
-            tx.put_resolution(self.settings.cluster, assessment.resolution, now)
-            tx.put_plan(assessment.plan)
-            self._delivery.keep_notices(tx, assessment.plan)
-            self._marking("recommend", period, now)(tx)
-        self._judged_seconds = time.perf_counter() - began
-        self._plan = assessment.plan
-        self.telemetry.planned(assessment.plan)
-        return assessment.plan
-
-    def _make_report(self, fire: float, now: float, period: str) -> None:
-        inventory, problems = self._inventory(now)
-        end = fire // HOUR_SECONDS * HOUR_SECONDS  # whole hours: the same whenever it is made
-        plan = self._assess(inventory, end, now, problems).plan
-        document, markdown = render(plan, "json"), render(plan, "markdown")
-        deliver = self._delivery.report(plan, period)
-        with self._store.transaction() as tx:
-            tx.put_report(
-                plan.cluster,
-                period,
-                made_at=now,
-                window=plan.window,
-                document=document,
-                markdown=markdown,
-            )
-            deliver(tx)
-            self._marking("report", period, now)(tx)
-
-    def _assess(
-        self, inventory: Inventory, end: float, now: float, problems: Iterable[str]
-    ) -> Assessment:
-        return assess_store(
-            self._store,
-            self.settings.cluster,
-            inventory,
-            self._window(end),
-            now=now,
-            catalogue=self._catalogue,
-            settings=self.settings.assessment,
-            measured_since=self._first_start if self._source is not None else None,
-            problems=(*problems, *self._backfill.problems) if self._backfill else tuple(problems),
-            sources=self._sources(),
-        )
-
-    def _sources(self) -> tuple[str, ...]:
-        if self._backfill is not None:
-            return ("Prometheus",)
-        return ("exporters scraped by the agent",) if self._source is not None else ()
-
-    def _window(self, end: float) -> Window:
-        start = end - self.settings.window_days * _DAY_SECONDS
-        return Window(start=float(start // HOUR_SECONDS * HOUR_SECONDS), end=end)
-
-    def _inventory(self, now: float) -> tuple[Inventory, tuple[str, ...]]:
-        """Return what was asked for as last known, after trying to read it anew."""
-        cluster, problems = self.settings.cluster, list[str]()
-        try:
-            seen = self._read_inventory(now)
-            problems.extend(seen.problems)
-            with self._store.transaction() as tx:
-                tx.put_inventory(seen)
-        except Exception as error:
-            log.exception("the inventory could not be read")
-            self.telemetry.ran("inventory", "failed")
-            problems.append(
-                f"the inventory could not be read ({error}); pods and nodes are as last known"
-            )
-        since = self._window(now).start
-        return self._store.inventory(cluster, now, since=since), tuple(problems)
-
-    def _marking(self, job: str, period: str | None, now: float) -> Callable[[Transaction], None]:
-        def mark(tx: Transaction) -> None:
-            if period is not None:
-                tx.mark_period(self._job(job), period, at=now)
-
-        return mark
-
-    def _write(
-        self,
-        rows: list[UsageRow],
-        now: float,
-        more: Callable[[Transaction], None] | None = None,
-    ) -> None:
-        """Write rows, devices and the checkpoint as one; on failure the rows stay to be written."""
-        try:
-            body = encode_state(self._rollup.state())
-            with self._store.transaction() as tx:
-                tx.put_usage(rows)
-                tx.put_devices(self._rollup.devices())
-                tx.put_checkpoint(self._job("rollup"), body)
-                if more is not None:
-                    more(tx)
-        except BaseException:
-            self._rollup.give_back(rows)
-            raise
-        self._checkpointed = now
-        self.telemetry.wrote_rows(len(rows))

@@ -9,7 +9,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
@@ -20,6 +20,42 @@ from gputailor_agent.store.tables import SCHEMA
 APPLICATION_ID: Final = 0x47505574
 BUSY_SECONDS: Final = 30.0
 MEMORY: Final = "sqlite://"
+
+_RECYCLE_SECONDS: Final = 1800
+#: Set for each connection unless the URL has ``options`` of its own: nothing hangs for good.
+_POSTGRESQL: Final[dict[str, Any]] = {
+    "application_name": "gputailor",
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "options": f"-c statement_timeout=600s -c lock_timeout={BUSY_SECONDS:.0f}s "
+    "-c idle_in_transaction_session_timeout=600s",
+}
+
+_HINTS: Final = {
+    "file is not a database": "it is no SQLite file, or it is damaged: move it away or restore "
+    "a copy",
+    "malformed": "it is damaged: move it away or restore a copy",
+    "unable to open": "check that the folder exists and that this user may write to it",
+    "readonly": "this user may not write to the file or its folder",
+    "read-only": "this user may not write to it",
+    "locked": "another process holds it; stop that one or name another file",
+    "disk is full": "make room on the disk",
+    "No space left": "make room on the database's disk",
+    "disk I/O error": "is the disk full, a quota reached, or the file on a network share?",
+    "statement timeout": "the database is too slow or overloaded; it is tried again later",
+    "lock timeout": "another session holds what is to be written; it is tried again later",
+    "could not serialize": "another session wrote the same; it is tried again later",
+    "refused": "is the database running, and are host and port right?",
+    "resolve host": "is the host's name right?",
+    "authentication": "give the password by a file (PGPASSFILE or passfile= in the URL)",
+    "password": "give the password by a file (PGPASSFILE or passfile= in the URL)",
+    "permission denied": "grant this user the right to create and write tables in its schema",
+    "does not exist": "create the database and the user, then try again",
+    "terminat": "the database went away; the agent connects again by itself",
+    "closed": "the database went away; the agent connects again by itself",
+}
 
 _VERSION_TABLE: Final = "alembic_version"
 
@@ -33,6 +69,9 @@ def store_url(where: str | Path) -> URL:
     text_form = str(where)
     if "://" not in text_form:
         return URL.create("sqlite", database=str(Path(text_form).expanduser()))
+    scheme, _, rest = text_form.partition("://")
+    if scheme in {"postgres", "postgresql"}:  # as other programs write it
+        text_form = f"postgresql+psycopg://{rest}"
     try:
         url = make_url(text_form)
     except ArgumentError as error:
@@ -65,7 +104,7 @@ def open_engine(where: str | Path) -> Engine:
         _bring_up(engine, name)
     except (DBAPIError, sqlite3.Error) as error:
         engine.dispose()
-        raise _explained(error, name) from error
+        raise explained_on(error, name) from error
     except StoreError:
         engine.dispose()
         raise
@@ -76,7 +115,18 @@ def _engine(url: URL) -> Engine:
     if url.get_backend_name() == "sqlite" and url.database in {None, "", ":memory:"}:
         shared = {"check_same_thread": False}
         return create_engine(url, poolclass=StaticPool, connect_args=shared)
-    return create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
+    if url.get_backend_name() == "sqlite":
+        return create_engine(url)
+    # A connection that went (a restart, a fail-over, a firewall) is found out and made anew.
+    return create_engine(
+        url,
+        pool_pre_ping=True,
+        pool_recycle=_RECYCLE_SECONDS,
+        pool_size=4,
+        max_overflow=4,
+        pool_timeout=BUSY_SECONDS,
+        connect_args={} if "options" in url.query else _POSTGRESQL,
+    )
 
 
 def _prepare_folder(path: Path) -> None:
@@ -111,11 +161,37 @@ def writer(engine: Engine) -> Engine:
     return engine.execution_options(gputailor_writes=True)
 
 
+def snapshots(engine: Engine) -> Engine:
+    """Return the engine for transactions that see one state from their start to their end."""
+    if engine.dialect.name == "sqlite":
+        return engine
+    return engine.execution_options(isolation_level="REPEATABLE READ")
+
+
+def vacuum(engine: Engine) -> None:
+    """Give free space back to the disk; raises ``StoreError``."""
+    try:
+        if engine.dialect.name == "sqlite":  # past SQLAlchemy, which would begin a transaction
+            raw: Any = engine.raw_connection()
+            try:
+                raw.driver_connection.execute("VACUUM")
+            finally:
+                raw.close()
+            return
+        own = engine.execution_options(isolation_level="AUTOCOMMIT")
+        with own.connect() as connection:
+            connection.exec_driver_sql("VACUUM (ANALYZE)")
+    except (DBAPIError, sqlite3.Error) as error:
+        raise explained(error, engine) from error
+
+
 def _bring_up(engine: Engine, name: str) -> None:
     with engine.begin() as connection:
         if _schema(connection, name) == SCHEMA:
             return
     with writer(engine).begin() as connection:  # another process may have migrated meanwhile
+        if connection.dialect.name == "postgresql":
+            connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
         if _schema(connection, name) != SCHEMA:
             _migrate(connection)
 
@@ -151,24 +227,17 @@ def _migrate(connection: Connection) -> None:
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-def _explained(error: Exception, name: str) -> StoreError:
-    cause = str(getattr(error, "orig", error))
-    hints = {
-        "file is not a database": "it is no SQLite file, or it is damaged: move it away or restore "
-        "a copy",
-        "malformed": "it is damaged: move it away or restore a copy",
-        "unable to open": "check that the folder exists and that this user may write to it",
-        "readonly": "this user may not write to the file or its folder",
-        "read-only": "this user may not write to the file or its folder",
-        "locked": "another process holds it; stop that one or name another file",
-        "disk is full": "make room on the disk",
-        "disk I/O error": "is the disk full, a quota reached, or the file on a network share?",
-    }
-    hint = next((hint for part, hint in hints.items() if part in cause), "check the address")
-    return StoreError(f"the store {name} cannot be used: {cause.strip()}; {hint}")
+def explained_on(error: Exception, name: str) -> StoreError:
+    """Return a clear error for a failure of the store that is called ``name``."""
+    cause = " ".join(str(getattr(error, "orig", error)).split())
+    hint = next((hint for part, hint in _HINTS.items() if part in cause), "check the address")
+    return StoreError(f"the store {name} cannot be used: {cause}; {hint}")
 
 
-def explained(error: DBAPIError, engine: Engine) -> StoreError:
+def explained(error: Exception, engine: Engine) -> StoreError:
     """Return a clear error for a failure of an open store."""
     url = engine.url
-    return _explained(error, str(url.database or url.render_as_string(hide_password=True)))
+    sqlite = url.get_backend_name() == "sqlite"
+    return explained_on(
+        error, str(url.database) if sqlite else url.render_as_string(hide_password=True)
+    )

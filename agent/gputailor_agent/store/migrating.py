@@ -15,13 +15,19 @@ def _config() -> Config:
     return config
 
 
-def upgrade(connection: Connection) -> None:
-    """Bring the database behind ``connection`` to the newest schema; the caller commits."""
+def upgrade(connection: Connection, to: str = "head") -> None:
+    """Bring the database behind ``connection`` to a schema, the newest; the caller commits."""
     config = _config()
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, to)
 
 
 def newest() -> str | None:
     """Name of the newest migration."""
     return ScriptDirectory.from_config(_config()).get_current_head()
+
+
+def schemas() -> list[str]:
+    """Names of all migrations, oldest first."""
+    script = ScriptDirectory.from_config(_config())
+    return [one.revision for one in script.walk_revisions()][::-1]

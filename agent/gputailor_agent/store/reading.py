@@ -7,7 +7,6 @@ a day unseen.
 """
 
 import zlib
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -24,15 +23,14 @@ from gputailor_agent.model.inventory import (
     Workload,
 )
 from gputailor_agent.model.judgement import Finding, Plan
+from gputailor_agent.model.packed import DAY_SECONDS
 from gputailor_agent.model.profile import Window
-from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageRow
+from gputailor_agent.model.usage import HOUR_SECONDS, Device
 from gputailor_agent.store import tables
-from gputailor_agent.store.stored import usage_row
 
 #: Not seen for so long, though every reading since was incomplete: taken as gone.
 UNSEEN_SECONDS: Final = 86400.0
 
-_BATCH: Final = 2000
 _LIVE: Final = frozenset({"Pending", "Running", "Unknown"})
 
 _POD: Final = msgspec.msgpack.Decoder(Pod)
@@ -62,22 +60,28 @@ class KeptReport(msgspec.Struct, frozen=True, kw_only=True):
     window: Window
 
 
-def usage(connection: Connection, cluster: str, start: float, end: float) -> Iterator[UsageRow]:
-    """Yield rows of every hour that touches [start, end), in no stated order."""
-    table = tables.usage_hourly
-    query = select(table).where(
-        table.c.cluster == cluster, table.c.hour > start - HOUR_SECONDS, table.c.hour < end
-    )
-    for record in connection.execution_options(yield_per=_BATCH).execute(query):
-        yield usage_row(record)
-
-
 def usage_span(connection: Connection, cluster: str) -> tuple[int, int] | None:
-    """Return the first and the last hour with a row; None when there is none."""
-    table = tables.usage_hourly
-    query = select(func.min(table.c.hour), func.max(table.c.hour)).where(table.c.cluster == cluster)
-    first, last = connection.execute(query).one()
-    return None if first is None else (int(first), int(last))
+    """Return the first and the last hour with a row; None when there is none.
+
+    Of a time that only days tell of: the first and the last hour of that day.
+    """
+    hourly, daily = tables.usage_hourly, tables.usage_daily
+    query = select(func.min(hourly.c.hour), func.max(hourly.c.hour))
+    first, last = connection.execute(query.where(hourly.c.cluster == cluster)).one()
+    query = select(func.min(daily.c.day), func.max(daily.c.day))
+    first_day, last_day = connection.execute(query.where(daily.c.cluster == cluster)).one()
+    firsts = [int(at) for at in (first, first_day) if at is not None]
+    lasts = [int(last)] if last is not None else []
+    lasts += [int(last_day) + DAY_SECONDS - HOUR_SECONDS] if last_day is not None else []
+    return (min(firsts), max(lasts)) if firsts else None
+
+
+def clusters(connection: Connection) -> list[str]:
+    """Return every cluster that the store has something of."""
+    found: set[str] = set()
+    for table in (tables.usage_hourly, tables.usage_daily, tables.inventories):
+        found.update(connection.scalars(select(table.c.cluster).distinct()))
+    return sorted(found)
 
 
 def devices(connection: Connection, cluster: str) -> list[Device]:

@@ -1,7 +1,7 @@
 """The store as others see it: one object to open, write in transactions, and read."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,9 +12,20 @@ from sqlalchemy.exc import DBAPIError
 from gputailor_agent.model.inventory import Inventory, Resolution
 from gputailor_agent.model.judgement import Finding, Plan
 from gputailor_agent.model.usage import Device, UsageRow
-from gputailor_agent.store import reading
-from gputailor_agent.store.database import MEMORY, explained, open_engine, writer
+from gputailor_agent.store import checking, reading
+from gputailor_agent.store.backing_up import backup
+from gputailor_agent.store.checking import Checkup
+from gputailor_agent.store.database import (
+    MEMORY,
+    StoreError,
+    explained,
+    open_engine,
+    snapshots,
+    vacuum,
+    writer,
+)
 from gputailor_agent.store.reading import KeptReport, Period
+from gputailor_agent.store.usage import StoredUse, usage_parts, usage_rows
 from gputailor_agent.store.writing import Transaction
 
 
@@ -24,14 +35,32 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._writer = writer(engine)
+        #: Called at the beginning of each transaction; raises where this process may not write.
+        self.fence: Callable[[Transaction], None] | None = None
+        #: Within each transaction; hears its errors, and how long it takes.
+        self.watched: Callable[[], AbstractContextManager[object]] = nullcontext
 
     @classmethod
-    def open(cls, where: str | Path = MEMORY) -> Self:
+    def open(cls, where: str | Path = MEMORY, *, checked: bool = False) -> Self:
         """Open, make or migrate the store at a file path or database URL.
 
+        ``checked``: an SQLite file is read once, to find damage before anything is written to it.
         Raises ``StoreError`` for a damaged, foreign, newer or unwritable database.
         """
-        return cls(open_engine(where))
+        store = cls(open_engine(where))
+        try:
+            found = store.damage() if checked else []
+        except StoreError:
+            store.close()
+            raise
+        if found:
+            store.close()
+            raise StoreError(
+                f"the store {where} is damaged: {found[0]}"
+                + (f" and {len(found) - 1} more" if found[1:] else "")
+                + "; move it away and restore a copy (gputailor store backup makes copies)"
+            )
+        return store
 
     def __enter__(self) -> Self:
         """Return the store itself; leaving closes it."""
@@ -51,26 +80,66 @@ class Store:
         self._engine.dispose()
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        """Write several things as one: all are there after it, or none when it raised."""
-        try:
-            with self._writer.begin() as connection:
-                yield Transaction(connection)
-        except DBAPIError as error:
-            raise explained(error, self._engine) from error
+    def transaction(self, *, snapshot: bool = False) -> Iterator[Transaction]:
+        """Write several things as one: all are there after it, or none when it raised.
+
+        With ``snapshot`` it sees one state throughout, and fails where another changed what it
+        changes; SQLite's transactions are always so.
+        """
+        engine = snapshots(self._writer) if snapshot else self._writer
+        with self.watched():
+            try:
+                with engine.begin() as connection:
+                    made = Transaction(connection)
+                    if self.fence is not None:
+                        self.fence(made)
+                    yield made
+            except DBAPIError as error:
+                raise explained(error, self._engine) from error
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         try:
-            with self._engine.begin() as connection:
+            with snapshots(self._engine).begin() as connection:
                 yield connection
         except DBAPIError as error:
             raise explained(error, self._engine) from error
 
+    def damage(self) -> list[str]:
+        """Return what the database's own quick check finds; nothing where it is sound."""
+        with self._reading() as connection:
+            return checking.damage(connection, quick=True)
+
+    def check(self) -> Checkup:
+        """Read everything once and tell what is there and what is wrong with it."""
+        with self._reading() as connection:
+            return checking.check(connection)
+
+    def backup(self, target: Path) -> None:
+        """Copy an SQLite store to a new file while others go on reading and writing it.
+
+        Raises ``StoreError`` where that cannot be done; nothing half-made is left.
+        """
+        backup(self._engine, target)
+
+    def vacuum(self) -> None:
+        """Give free space back to the disk: needs as much again meanwhile, makes writers wait."""
+        vacuum(self._engine)
+
+    def clusters(self) -> list[str]:
+        """Return every cluster that the store has something of."""
+        with self._reading() as connection:
+            return reading.clusters(connection)
+
     def usage(self, cluster: str, start: float, end: float) -> Iterator[UsageRow]:
         """Yield hourly rows that touch [start, end) (Unix seconds), a few thousand in memory."""
         with self._reading() as connection:
-            yield from reading.usage(connection, cluster, start, end)
+            yield from usage_rows(connection, cluster, start, end)
+
+    def usage_parts(self, cluster: str, start: float, end: float) -> Iterator[StoredUse]:
+        """Yield the same use, days that are over summed up: what profiles are built from."""
+        with self._reading() as connection:
+            yield from usage_parts(connection, cluster, start, end)
 
     def usage_span(self, cluster: str) -> tuple[int, int] | None:
         """Return the first and the last hour with a row (their starts); None without any."""

@@ -1,154 +1,194 @@
-"""Usage rows as they lie in the store: small, and readable by later versions.
+"""Records of the usage tables as values, and back."""
 
-Arrays instead of named fields and only the filled buckets of a histogram: about 400 bytes a row
-instead of 3 kB. New fields go to the end of an array and have defaults.
-"""
-
+import zlib
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
-from gputailor_agent.model.usage import (
-    HISTOGRAM_EDGES,
-    Histogram,
-    SignalUse,
-    UsageKey,
-    UsageRow,
-    Warmup,
+from gputailor_agent.model.packed import (
+    BUSY_SIGNALS,
+    HourUse,
+    PackedDetail,
+    PackedHour,
+    PackedUse,
+    Place,
+    UsagePart,
+    hour_of,
+    share_seconds,
 )
+from gputailor_agent.model.sums import sum_of_hours
+from gputailor_agent.model.usage import HOUR_SECONDS, UsageRow
 
 #: Version of ``HISTOGRAM_EDGES``; a row with another one would have to be mapped when read.
 EDGES_VERSION: Final = 1
 
+#: Columns of both usage tables that say whose use it is, and those that hold it beside the time.
+PLACE: Final = ("namespace", "pod", "pod_uid", "container", "gpu_uuid")
+FIGURES: Final = (
+    "dialect",
+    "allocated_seconds",
+    "share",
+    "memory_peak_bytes",
+    "energy_joules",
+    "last_active",
+    "spread_seconds",
+    "samples",
+)
 
-class _Use(msgspec.Struct, array_like=True):
-    observed: float
-    active: float
-    maximum: float | None = None
-    resolution: float | None = None  # None: no histogram
-    buckets: dict[int, float] = {}
 
+class _DayDetail(msgspec.Struct, array_like=True):
+    """What a day's row holds beside its columns.
 
-class _Detail(msgspec.Struct, array_like=True):
-    signals: dict[str, _Use]
-    warmup: dict[str, tuple[float, float]]
-    conditions: dict[str, float]
-    link_bytes: dict[str, float]
-    memory_peak_kind: str = "peak"
-    memory_total_bytes: int | None = None
-    cpu_used_seconds: float | None = None
-    cpu_limit_seconds: float | None = None
-    cpu_throttled_seconds: float | None = None
-    io_pressure_seconds: float | None = None
-    restarts: int | None = None
-    oom_kills: int | None = None
-    filled: dict[str, str] = {}
+    Of each hour: its place in the day, allocated seconds, index into ``BUSY_SIGNALS``, observed and
+    active seconds. Whole numbers are written as such: three bytes instead of nine.
+    """
+
+    detail: PackedDetail
+    share_seconds: float
+    largest_share: float
+    hours: list[tuple[int, float, int, float, float]]
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(_Detail)
-
-_PLAIN: Final = (
-    "memory_peak_kind",
-    "memory_total_bytes",
-    "cpu_used_seconds",
-    "cpu_limit_seconds",
-    "cpu_throttled_seconds",
-    "io_pressure_seconds",
-    "restarts",
-    "oom_kills",
-    "filled",
-)
+_DETAIL: Final = msgspec.msgpack.Decoder(PackedDetail)
+_DAY_DETAIL: Final = msgspec.msgpack.Decoder(_DayDetail)
+_HOURS: Final = msgspec.msgpack.Decoder(list[PackedHour])
 
 
 def usage_columns(row: UsageRow) -> dict[str, Any]:
     """Column values of a row of ``usage_hourly``."""
-    kernel = row.signals.get("kernel")
+    hour = hour_of(row)
     return {
         **msgspec.structs.asdict(row.key),
-        "dialect": row.dialect,
-        "allocated_seconds": row.allocated_seconds,
-        "share": row.share,
-        "kernel_observed_seconds": None if kernel is None else kernel.observed_seconds,
-        "kernel_active_seconds": None if kernel is None else kernel.active_seconds,
-        "memory_peak_bytes": row.memory_peak_bytes,
-        "energy_joules": row.energy_joules,
-        "last_active": row.last_active,
-        "spread_seconds": row.spread_seconds,
-        "samples": row.samples,
+        **{name: getattr(hour, name) for name in FIGURES},
+        **_kernel(hour.detail.signals.get("kernel")),
         "histogram_edges": EDGES_VERSION,
-        "detail": _ENCODER.encode(_detail(row)),
+        "detail": _ENCODER.encode(hour.detail),
     }
 
 
-def _detail(row: UsageRow) -> _Detail:
-    return _Detail(
-        signals={signal: _packed(use) for signal, use in row.signals.items()},
-        warmup={
-            signal: (warm.observed_seconds, warm.active_seconds)
-            for signal, warm in row.warmup.items()
-        },
-        conditions=row.conditions,
-        link_bytes=row.link_bytes,
-        **{name: getattr(row, name) for name in _PLAIN},
+def _kernel(kernel: PackedUse | None) -> dict[str, float | None]:
+    return {
+        "kernel_observed_seconds": None if kernel is None else kernel.observed,
+        "kernel_active_seconds": None if kernel is None else kernel.active,
+    }
+
+
+def day_columns(cluster: str, day: int, place: Place, hours: list[PackedHour]) -> dict[str, Any]:
+    """Column values of a row of ``usage_daily``: the sums of the day's hours."""
+    whole = sum_of_hours(hours)
+    share = whole.largest_share or 1.0
+    if whole.allocated_seconds > 0:
+        share = whole.share_seconds / whole.allocated_seconds
+    courses = [
+        (
+            (one.hour - day) // HOUR_SECONDS,
+            _short(one.allocated_seconds),
+            BUSY_SIGNALS.index(one.signal),
+            _short(one.observed),
+            _short(one.active),
+        )
+        for one in whole.hours or ()
+    ]
+    detail = _DayDetail(whole.detail, whole.share_seconds, whole.largest_share, courses)
+    return {
+        "cluster": cluster,
+        **dict(zip(PLACE, place, strict=True)),
+        "day": day,
+        **{name: getattr(whole, name) for name in FIGURES if name != "share"},
+        "share": share,
+        **_kernel(whole.detail.signals.get("kernel")),
+        "histogram_edges": EDGES_VERSION,
+        "detail": _ENCODER.encode(detail),
+    }
+
+
+def hours_columns(cluster: str, day: int, place: Place, hours: list[PackedHour]) -> dict[str, Any]:
+    """Column values of a row of ``usage_day_hours``."""
+    return {
+        "cluster": cluster,
+        **dict(zip(PLACE, place, strict=True)),
+        "day": day,
+        "hours": zlib.compress(_ENCODER.encode(hours)),
+    }
+
+
+def _short(value: float) -> float:
+    whole = int(value)
+    return whole if whole == value else value
+
+
+def stored_hour(record: Any) -> PackedHour:
+    """Return the hour of (hour, FIGURES, detail)."""
+    hour, dialect, allocated, share, peak, energy, active, spread, samples, detail = record
+    return PackedHour(
+        hour,
+        dialect,
+        allocated,
+        share,
+        peak,
+        energy,
+        active,
+        spread,
+        samples,
+        _DETAIL.decode(detail),
     )
 
 
-def _packed(use: SignalUse) -> _Use:
-    histogram = use.histogram
-    if histogram is None:
-        return _Use(use.observed_seconds, use.active_seconds, use.maximum)
-    return _Use(
-        use.observed_seconds,
-        use.active_seconds,
-        use.maximum,
-        histogram.resolution,
-        {bucket: seconds for bucket, seconds in enumerate(histogram.seconds) if seconds},
+def stored_hours(blob: bytes) -> list[PackedHour]:
+    """Return the hours that a day's row was made of."""
+    return _HOURS.decode(zlib.decompress(blob))
+
+
+def hour_part(record: Any) -> UsagePart:
+    """Return an hour of (hour, FIGURES, detail) as what is added up."""
+    hour, dialect, allocated, share, peak, energy, active, spread, samples, detail = record
+    return UsagePart(
+        hour,
+        dialect,
+        allocated,
+        share_seconds(allocated, share),
+        share,
+        peak,
+        energy,
+        active,
+        spread,
+        samples,
+        _DETAIL.decode(detail),
     )
 
 
-def usage_row(record: Any) -> UsageRow:
-    """Return the row of a database record; the inverse of ``usage_columns``."""
-    detail = _DECODER.decode(record.detail)
-    return UsageRow(
-        key=UsageKey(
-            cluster=record.cluster,
-            namespace=record.namespace,
-            pod=record.pod,
-            pod_uid=record.pod_uid,
-            container=record.container,
-            gpu_uuid=record.gpu_uuid,
-            hour=record.hour,
-        ),
-        dialect=record.dialect,
-        allocated_seconds=record.allocated_seconds,
-        share=record.share,
-        signals={signal: _use(packed) for signal, packed in detail.signals.items()},
-        warmup={
-            signal: Warmup(observed_seconds=observed, active_seconds=active)
-            for signal, (observed, active) in detail.warmup.items()
-        },
-        conditions=detail.conditions,
-        link_bytes=detail.link_bytes,
-        memory_peak_bytes=record.memory_peak_bytes,
-        energy_joules=record.energy_joules,
-        last_active=record.last_active,
-        spread_seconds=record.spread_seconds,
-        samples=record.samples,
-        **{name: getattr(detail, name) for name in _PLAIN},
+def day_part(record: Any) -> UsagePart:
+    """Return a day of (day, FIGURES, detail) as what is added up."""
+    start, dialect, allocated, _, peak, energy, active, spread, samples, detail = record
+    day = _DAY_DETAIL.decode(detail)
+    hours = [
+        HourUse(start + place * HOUR_SECONDS, seconds, BUSY_SIGNALS[signal], observed, busy)
+        for place, seconds, signal, observed, busy in day.hours
+    ]
+    return UsagePart(
+        hours[0].hour,
+        dialect,
+        allocated,
+        day.share_seconds,
+        day.largest_share,
+        peak,
+        energy,
+        active,
+        spread,
+        samples,
+        day.detail,
+        hours,
     )
 
 
-def _use(packed: _Use) -> SignalUse:
-    histogram = None
-    if packed.resolution is not None:
-        seconds = [0.0] * len(HISTOGRAM_EDGES)
-        for bucket, value in packed.buckets.items():
-            seconds[bucket] = value
-        histogram = Histogram(seconds=tuple(seconds), resolution=packed.resolution)
-    return SignalUse(
-        observed_seconds=packed.observed,
-        active_seconds=packed.active,
-        maximum=packed.maximum,
-        histogram=histogram,
-    )
+def time_of(at: int) -> str:
+    """Return a stored time for people."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def as_place(record: Any) -> Place:
+    """Return the first five columns of a record, which are those of ``PLACE``."""
+    namespace, pod, pod_uid, container, gpu_uuid = record[:5]
+    return namespace, pod, pod_uid, container, gpu_uuid

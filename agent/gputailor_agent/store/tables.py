@@ -5,7 +5,7 @@ What is asked for by value is a column of its own; the rest of a value travels i
 in a key is '', never NULL.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 #: The schema this program writes; the name of the newest migration.
-SCHEMA: Final = "0003"
+SCHEMA: Final = "0005"
 
 metadata: Final = MetaData()
 
@@ -34,29 +34,58 @@ def _detail() -> Column[bytes]:
     return Column("detail", LargeBinary, nullable=False)
 
 
-usage_hourly: Final = Table(
-    "usage_hourly",
+def _whose(time: str) -> list[Column[Any]]:
+    """Key of use: whose it is, and the start of its time."""
+    names = ("cluster", "namespace", "pod", "pod_uid", "container", "gpu_uuid")
+    when = Column(time, BigInteger, primary_key=True, autoincrement=False)
+    return [*(_key(name) for name in names), when]
+
+
+def _usage(name: str, time: str) -> Table:
+    """One of the two tables of usage; they differ in how much time a row is of."""
+    return Table(
+        name,
+        metadata,
+        *_whose(time),
+        Column("dialect", Text, nullable=False),
+        Column("allocated_seconds", Double, nullable=False),
+        Column("share", Double, nullable=False),
+        Column("kernel_observed_seconds", Double),
+        Column("kernel_active_seconds", Double),
+        Column("memory_peak_bytes", BigInteger),
+        Column("energy_joules", Double),
+        Column("last_active", Double),
+        Column("spread_seconds", Double, nullable=False),
+        Column("samples", BigInteger, nullable=False),
+        Column("histogram_edges", Integer, nullable=False),  # version of HISTOGRAM_EDGES
+        _detail(),
+        Index(f"{name}_by_{time}", "cluster", time),
+    )
+
+
+usage_hourly: Final = _usage("usage_hourly", "hour")
+
+#: Sums of the hours of a UTC day that is over.
+usage_daily: Final = _usage("usage_daily", "day")
+
+#: The hours that a row of ``usage_daily`` was made of (zlib over msgpack), so that one of them can
+#: still be replaced. Apart from it, since whoever reads days never needs them.
+usage_day_hours: Final = Table(
+    "usage_day_hours",
+    metadata,
+    *_whose("day"),
+    Column("hours", LargeBinary, nullable=False),
+    Index("usage_day_hours_by_day", "cluster", "day"),
+)
+
+#: UTC days (Unix time of their start) that have rows in ``usage_daily``. ``pending``: there may be
+#: hourly rows of that day, too, which count in place of the day row's own hours.
+usage_days: Final = Table(
+    "usage_days",
     metadata,
     _key("cluster"),
-    _key("namespace"),
-    _key("pod"),
-    _key("pod_uid"),
-    _key("container"),
-    _key("gpu_uuid"),
-    Column("hour", BigInteger, primary_key=True, autoincrement=False),
-    Column("dialect", Text, nullable=False),
-    Column("allocated_seconds", Double, nullable=False),
-    Column("share", Double, nullable=False),
-    Column("kernel_observed_seconds", Double),
-    Column("kernel_active_seconds", Double),
-    Column("memory_peak_bytes", BigInteger),
-    Column("energy_joules", Double),
-    Column("last_active", Double),
-    Column("spread_seconds", Double, nullable=False),
-    Column("samples", BigInteger, nullable=False),
-    Column("histogram_edges", Integer, nullable=False),  # version of HISTOGRAM_EDGES
-    _detail(),
-    Index("usage_hourly_by_hour", "cluster", "hour"),
+    Column("day", BigInteger, primary_key=True, autoincrement=False),
+    Column("pending", Boolean, nullable=False),
 )
 
 devices: Final = Table(

@@ -5,23 +5,26 @@ What belongs together (rows and the checkpoint they came from) is written in one
 
 import zlib
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, Table, case, delete, literal
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Table, case, delete, literal, update
 
 from gputailor_agent.model.inventory import Inventory, Resolution
 from gputailor_agent.model.judgement import Finding, Plan
 from gputailor_agent.model.profile import Window
 from gputailor_agent.model.usage import Device, UsageRow
 from gputailor_agent.store import tables
-from gputailor_agent.store.periods import day_name, hour_name
+from gputailor_agent.store.loading import upsert
+from gputailor_agent.store.periods import day_name, day_of, hour_name
 from gputailor_agent.store.stored import usage_columns
 
 #: Whole plans are large; what was found on each day is kept apart.
 _KEEP_PLANS_SECONDS: Final = 48 * 3600.0
 _KEEP_REPORTS_SECONDS: Final = 400 * 86400.0
+#: Rows of usage that are turned into columns and handed to the database in one go.
+_ROWS_AT_ONCE: Final = 10_000
 
 _MSGPACK: Final = msgspec.msgpack.Encoder()
 _JSON: Final = msgspec.json.Encoder()
@@ -39,12 +42,20 @@ class Transaction:
         return self._connection
 
     def put_usage(self, rows: Iterable[UsageRow]) -> None:
-        """Write absolute hourly rows over those of the same keys."""
-        self._upsert(tables.usage_hourly, [usage_columns(row) for row in rows])
+        """Write absolute hourly rows over those of the same keys, summed up to days or not."""
+        touched: set[tuple[str, int]] = set()
+        left = iter(rows)
+        while some := list(islice(left, _ROWS_AT_ONCE)):
+            self.upsert(tables.usage_hourly, [usage_columns(row) for row in some])
+            touched.update((row.key.cluster, day_of(row.key.hour)) for row in some)
+        days = tables.usage_days
+        for cluster, day in sorted(touched):
+            late = update(days).where(days.c.cluster == cluster, days.c.day == day)
+            self._connection.execute(late.values(pending=True))
 
     def put_devices(self, devices: Iterable[Device]) -> None:
         """Write devices as last seen; an older sight never replaces a newer one."""
-        self._upsert(
+        self.upsert(
             tables.devices,
             [
                 {
@@ -69,8 +80,8 @@ class Transaction:
         After a complete inventory objects that were not in it are gone.
         """
         at, cluster = inventory.at, inventory.cluster
-        self._upsert(tables.pods, [_pod(pod, cluster, at) for pod in inventory.pods], "seen_at")
-        self._upsert(
+        self.upsert(tables.pods, [_pod(pod, cluster, at) for pod in inventory.pods], "seen_at")
+        self.upsert(
             tables.nodes,
             [
                 {"cluster": cluster, "name": n.name, "seen_at": at, "detail": _MSGPACK.encode(n)}
@@ -78,7 +89,7 @@ class Transaction:
             ],
             newest="seen_at",
         )
-        self._upsert(
+        self.upsert(
             tables.owners,
             [
                 {
@@ -97,11 +108,11 @@ class Transaction:
         complete = inventory.complete
         whole = not inventory.problems if complete is None else complete
         known = {"cluster": cluster, "read_at": at}
-        self._upsert(tables.inventories, [known | {"complete_at": at} if whole else known])
+        self.upsert(tables.inventories, [known | {"complete_at": at} if whole else known])
 
     def put_resolution(self, cluster: str, resolution: Resolution, at: float) -> None:
         """Write where pods belong as resolved at ``at``; it can be resolved again at any time."""
-        self._upsert(
+        self.upsert(
             tables.workloads,
             [
                 {
@@ -116,7 +127,7 @@ class Transaction:
                 for workload in resolution.workloads
             ],
         )
-        self._upsert(
+        self.upsert(
             tables.runs,
             [
                 {
@@ -132,7 +143,7 @@ class Transaction:
                 for run in resolution.runs
             ],
         )
-        self._upsert(
+        self.upsert(
             tables.assignments,
             [
                 {**msgspec.structs.asdict(assignment), "cluster": cluster, "seen_at": at}
@@ -142,12 +153,12 @@ class Transaction:
 
     def put_checkpoint(self, name: str, body: bytes) -> None:
         """Write a named state over the former one."""
-        self._upsert(tables.checkpoints, [{"name": name, "body": body}])
+        self.upsert(tables.checkpoints, [{"name": name, "body": body}])
 
     def put_plan(self, plan: Plan) -> None:
         """Write the plan of its UTC hour and what it found on its UTC day."""
         cluster, made_at = plan.cluster, plan.made_at
-        self._upsert(
+        self.upsert(
             tables.plans,
             [
                 {
@@ -160,7 +171,7 @@ class Transaction:
         )
         old = tables.plans.c.made_at < made_at - _KEEP_PLANS_SECONDS
         self._connection.execute(delete(tables.plans).where(tables.plans.c.cluster == cluster, old))
-        self._upsert(
+        self.upsert(
             tables.findings,
             [
                 _finding(finding, made_at, primary=finding is verdict.primary)
@@ -182,7 +193,7 @@ class Transaction:
     ) -> None:
         """Keep a period's report (JSON and Markdown) as it was made; drop those of 400 days ago."""
         table = tables.reports
-        self._upsert(
+        self.upsert(
             table,
             [
                 {
@@ -203,7 +214,7 @@ class Transaction:
         self, job: str, period: str, *, at: float, state: str = "done", reason: str = ""
     ) -> None:
         """Note how a job's period went at ``at``; attempts count from when it was last done."""
-        self._upsert(
+        self.upsert(
             tables.periods,
             [
                 {
@@ -223,7 +234,7 @@ class Transaction:
             },
         )
 
-    def _upsert(
+    def upsert(
         self,
         table: Table,
         rows: Sequence[dict[str, Any]],
@@ -231,20 +242,7 @@ class Transaction:
         more: dict[str, Any] | None = None,
     ) -> None:
         """Insert or replace by key; with ``newest``, never by a row older in that column."""
-        if not rows:
-            return
-        keys = [column.name for column in table.primary_key.columns]
-        given = [name for name in rows[0] if name not in keys]
-        other = self._connection.dialect.name == "postgresql"
-        insert = postgresql.insert(table) if other else sqlite.insert(table)
-        statement = insert.on_conflict_do_update(
-            index_elements=keys,
-            set_={name: insert.excluded[name] for name in given} | (more or {}),
-            where=(insert.excluded[newest] >= table.c[newest]) if newest else None,
-        )
-        # sorted by key, so that two writers never wait for each other crosswise
-        ordered = sorted(rows, key=lambda row: tuple(str(row[key]) for key in keys))
-        self._connection.execute(statement, ordered)
+        upsert(self._connection, table, rows, newest, more)
 
 
 def _pod(pod: Any, cluster: str, at: float) -> dict[str, Any]:

@@ -8,6 +8,7 @@ idle device is measured and does not look dead.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from statistics import fmean, median
 from typing import Any, Final, TypeAlias
@@ -16,6 +17,7 @@ import pynvml
 
 from gputailor_exporter.devices.base import ProcessReading, Reason, SignalReading
 from gputailor_exporter.devices.nvml_calls import Calls, ratio
+from gputailor_exporter.devices.nvml_lists import Lists
 from gputailor_exporter.metrics import Signal
 
 BUFFERS: Final[dict[Signal, int]] = {
@@ -61,9 +63,10 @@ def value_of(kind: int, value: Any) -> float:
 class SampleBuffer:
     """Reads one sample buffer of one device without gaps and without counting twice."""
 
-    def __init__(self, signal: Signal) -> None:
-        """Nothing is read yet."""
+    def __init__(self, signal: Signal, lists: Lists) -> None:
+        """Nothing is read yet. ``lists`` are the device's."""
         self._signal = signal
+        self._lists = lists
         self._newest: int | None = None  # microseconds of the driver's clock
         self._newest_at = 0.0  # our monotonic time when it was read
         self._asked_at = 0.0  # our monotonic time of the last reading
@@ -100,7 +103,7 @@ class SampleBuffer:
         """Samples (microseconds, 0..1) that can be true, oldest first."""
         kind = BUFFERS[self._signal]
         arguments = ("nvmlDeviceGetSamples", handle, kind, since)
-        answer = calls.ask(self._signal, *arguments, variant=kind)
+        answer = calls.ask(self._signal, *arguments, variant=kind, by=self._lists.samples)
         if answer is None:
             return []
         value_type, samples = answer
@@ -155,12 +158,14 @@ def codec_or_rates(calls: Calls, handle: Any, signal: Signal) -> SignalReading |
 class Processes:
     """The processes of one device and, where the driver tells, what each used."""
 
-    def __init__(self) -> None:
-        """Nothing is read yet."""
+    def __init__(self, lists: Lists) -> None:
+        """Nothing is read yet. ``lists`` are the device's."""
+        self._lists = lists
         self._newest = 0  # microseconds of the driver's clock
         self._empty_until: dict[str, float] = {}  # kind of list -> when it is asked for again
         self._used: dict[int, Used] = {}
         self._used_at: float | None = None
+        self._followed_at = 0.0
 
     def read(
         self, calls: Calls, handle: Any, at: float, kernel: SignalReading | None
@@ -186,7 +191,8 @@ class Processes:
             if at < self._empty_until.get(kind, at):
                 continue
             value = "processes" if kind == "Compute" else f"processes_{kind.lower()}"
-            rows = calls.ask(value, f"nvmlDeviceGet{kind}RunningProcesses_v3", handle)
+            by = partial(self._lists.processes, kind)
+            rows = calls.ask(value, f"nvmlDeviceGet{kind}RunningProcesses_v3", handle, by=by)
             if kind != "Compute":
                 calls.reasons.pop(value, None)  # a driver without MPS or graphics lacks nothing
             if rows is None:
@@ -223,7 +229,22 @@ class Processes:
                 calls.reasons[value] = Reason.INVALID_VALUE
                 return None
             used[pid] = means
-        return self._believed(calls, used, at, kernel)
+        believed = self._believed(calls, used, at, kernel)
+        if believed is None and not used:
+            self._follow_clock(calls, handle, at)
+        return believed
+
+    def _follow_clock(self, calls: Calls, handle: Any, at: float) -> None:
+        """A clock that was set back would hide all rows until it has caught up: start anew."""
+        if self._newest == 0 or at - self._followed_at < DRY_AFTER_SECONDS:
+            return
+        self._followed_at = at
+        newest, self._newest = self._newest, 0
+        reasons = dict(calls.reasons)
+        self._rows(calls, handle)
+        calls.reasons = reasons
+        if self._newest == 0 or self._newest >= newest:
+            self._newest = newest
 
     def _believed(
         self, calls: Calls, used: dict[int, Used], at: float, kernel: SignalReading | None
@@ -243,10 +264,13 @@ class Processes:
     def _rows(self, calls: Calls, handle: Any) -> list[Any]:
         """New rows of real processes, asked for once."""
         value = "process_utilization"
-        functions = ("nvmlDeviceGetProcessUtilization", "nvmlDeviceGetProcessesUtilizationInfo")
+        functions = {
+            "nvmlDeviceGetProcessUtilization": self._lists.utilization,
+            "nvmlDeviceGetProcessesUtilizationInfo": None,
+        }
         answer = None
-        for function in functions:
-            answer = calls.ask(value, function, handle, self._newest)
+        for function, by in functions.items():
+            answer = calls.ask(value, function, handle, self._newest, by=by)
             if calls.reasons.get(value) not in {Reason.NOT_SUPPORTED, Reason.FUNCTION_NOT_FOUND}:
                 break
         # buffers may end in rows of pid 0, and hold rows older than asked for

@@ -8,6 +8,7 @@ some of them; both look like FUNCTION_NOT_FOUND.
 
 import ctypes
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import pynvml
@@ -109,10 +110,18 @@ class Calls:
             self._refused = {}
             self.rounds += 1
 
-    def ask(self, value: str, function: str, *arguments: Any, variant: object = "") -> Any:
+    def ask(
+        self,
+        value: str,
+        function: str,
+        *arguments: Any,
+        variant: object = "",
+        by: Callable[..., Any] | None = None,
+    ) -> Any:
         """Call ``pynvml.<function>``; None, with the reason under ``value``, without an answer.
 
-        ``variant`` tells calls of one function apart that a device may support separately.
+        ``variant`` tells calls of one function apart that a device may support separately. ``by``
+        is called in the place of the binding's function of that name.
 
         Raises ``DeviceError`` where the device is lost or the driver is gone.
         """
@@ -122,7 +131,7 @@ class Calls:
             self.reasons[value] = refused
             return None
         try:
-            answer = call(function, *arguments)
+            answer = by(*arguments) if by is not None else call(function, *arguments)
         except pynvml.NVMLError as error:
             self._refuse(value, function, key, error)
             return None

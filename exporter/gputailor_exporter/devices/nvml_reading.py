@@ -37,6 +37,7 @@ from gputailor_exporter.devices.nvml_health import (
     read_throttle_reasons,
 )
 from gputailor_exporter.devices.nvml_links import Fields, LinkCounters
+from gputailor_exporter.devices.nvml_lists import Lists
 from gputailor_exporter.devices.nvml_state import SlowValues
 from gputailor_exporter.metrics import Signal
 
@@ -70,8 +71,9 @@ class ReadDevice:
         )
         self._collectors = collectors
         self._calls = Calls(identity.uuid, mig=bool(identity.parent_uuid))
-        self._buffers = {signal: SampleBuffer(signal) for signal in BUFFERS}
-        self._processes = Processes()
+        lists = Lists()
+        self._buffers = {signal: SampleBuffer(signal, lists) for signal in BUFFERS}
+        self._processes = Processes(lists)
         self._fields = Fields(collectors)
         self._slow = SlowValues(identity.uuid, collectors)
         self._gauges = Gauges(identity.uuid, collectors)

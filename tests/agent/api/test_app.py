@@ -243,3 +243,49 @@ def test_metrics_are_served_with_the_type_prometheus_3_wants(client):
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
     assert "gputailor_agent_test 1.0" in answer.text
+
+
+def test_a_cluster_of_which_nothing_is_measured_yet_is_not_called_fine():
+    for verdicts in ((), (verdict(UNSEEN, "unknown", coverage=0.0, mean_kernel=None),)):
+        plan = sample_plan(verdicts=verdicts, saving_money_per_month=None)
+        page = TestClient(create_app(State(plan))).get("/").text
+        assert "Not judged yet" in page
+        assert "Nothing to change was found" not in page
+        assert "nothing found" not in page
+
+
+@pytest.mark.parametrize(
+    "path", ["/", f"/workloads/{quote(IDLE)}", "/api/v1/report", "/metrics", "/healthz", "/readyz"]
+)
+def test_head_answers_like_get_without_the_body(client, path):
+    asked, got = client.head(path), client.get(path)
+    assert (asked.status_code, asked.content) == (got.status_code, b"")
+    assert asked.headers["content-type"] == got.headers["content-type"]
+    assert asked.headers["content-length"] == got.headers["content-length"]
+
+
+BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+def test_a_browser_gets_a_page_for_an_address_that_there_is_not(client):
+    page = client.get("/wrong/<b>", headers=BROWSER)
+    assert page.status_code == 404
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.headers["content-security-policy"]
+    assert "<h1>Not found</h1>" in page.text
+    assert "<b>" not in page.text
+    assert 'href="/"' in page.text
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"), [("/wrong", {}), ("/api/v1/wrong", BROWSER), ("/api/v1/wrong", {})]
+)
+def test_everybody_else_gets_json(client, path, headers):
+    answer = client.get(path, headers=headers)
+    assert (answer.status_code, answer.json()) == (404, {"error": f"Not Found: {path}"})
+
+
+def test_a_method_that_is_not_allowed_says_which_is(client):
+    answer = client.post("/", headers=BROWSER)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+    assert "<h1>Not allowed</h1>" in answer.text

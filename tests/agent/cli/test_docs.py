@@ -1,5 +1,6 @@
 """docs/cli.md is what the application says of itself."""
 
+import re
 from pathlib import Path
 
 from gputailor_agent.cli import docs
@@ -21,3 +22,11 @@ def test_every_setting_and_command_is_described():
     for command in ("demo", "serve", "report", "analyse", "explain", "doctor"):
         assert f"## gputailor {command}" in page
     assert "`--fail-on-saving`" in page
+
+
+def test_every_block_of_examples_has_examples():
+    assert not re.search(r"```sh\n```", docs.text())
+
+
+def test_a_single_example_stands_in_a_block():
+    assert "```sh\ngputailor dashboards generate ./grafana\n```" in docs.text()

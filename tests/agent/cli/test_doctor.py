@@ -6,12 +6,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 import yaml
 
-from gputailor_agent.cli import app, doctor
+from gputailor_agent.cli import app, checks, cluster_checks, prometheus_checks
 from gputailor_agent.cli.clusters import ClusterAccess
 from gputailor_agent.cli.histories import PrometheusAccess
 from tests.agent.cli.name_server import prometheus_with
 from tests.agent.inventory.live.api_server import ApiServer
 from tests.agent.inventory.live.conftest import kubeconfig_of
+from tests.agent.inventory.live.objects import deployment_of_two, node
 
 
 @pytest.fixture
@@ -39,19 +40,19 @@ def exporter():
 
 
 def test_an_exporter_that_answers_is_fine(exporter):
-    check = doctor.exporter_reachable(exporter[0])
+    check = checks.exporter_reachable(exporter[0])
     assert check.standing == "ok"
     assert "1 devices" in check.found
 
 
 def test_a_target_that_is_resolved_is_asked_at_one_of_its_addresses(exporter):
-    check = doctor.exporter_reachable(f"dns+http://{exporter[0]}")
+    check = checks.exporter_reachable(f"dns+http://{exporter[0]}")
     assert check.standing == "ok"
 
 
 def test_an_exporter_that_is_busy_starting_is_told(exporter):
     exporter[1].status = 503
-    check = doctor.exporter_reachable(exporter[0])
+    check = checks.exporter_reachable(exporter[0])
     assert check.standing == "problem"
     assert "503" in check.found
     assert "first cycle" in check.advice
@@ -59,12 +60,12 @@ def test_an_exporter_that_is_busy_starting_is_told(exporter):
 
 def test_a_strangers_page_is_told(exporter):
     exporter[1].page = "node_load1 0.5\n"
-    assert "is no gputailor exporter" in doctor.exporter_reachable(exporter[0]).found
+    assert "is no gputailor exporter" in checks.exporter_reachable(exporter[0]).found
 
 
 @pytest.mark.parametrize("target", ["127.0.0.1:1", "ftp://x", "http://[bad"])
 def test_an_exporter_that_cannot_be_reached_is_told(target):
-    check = doctor.exporter_reachable(target)
+    check = checks.exporter_reachable(target)
     assert check.standing == "problem"
     assert check.advice
 
@@ -73,8 +74,8 @@ def test_a_driver_that_loads_is_fine_and_one_that_does_not_is_a_note():
     def missing(_name):
         raise OSError("libnvidia-ml.so.1: cannot open shared object file")
 
-    assert doctor.driver(lambda _name: object()).standing == "ok"
-    check = doctor.driver(missing)
+    assert checks.driver(lambda _name: object()).standing == "ok"
+    check = checks.driver(missing)
     assert check.standing == "note"
     assert "cannot open" in check.found
 
@@ -92,7 +93,7 @@ def cluster(tmp_path, monkeypatch):
 
 def test_a_kubeconfig_that_is_named_but_missing_is_a_problem(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    (check,) = doctor.cluster_checks(ClusterAccess())
+    (check,) = cluster_checks.cluster_checks(ClusterAccess())
     assert check.standing == "problem"
     assert "--kubeconfig PATH or set KUBECONFIG" in check.found
 
@@ -101,32 +102,67 @@ def test_no_kubeconfig_at_all_is_only_a_note(tmp_path, monkeypatch):
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    (check,) = doctor.cluster_checks(ClusterAccess())
+    (check,) = cluster_checks.cluster_checks(ClusterAccess())
     assert check.standing == "note"
 
 
 def test_a_cluster_that_answers_and_grants_everything_is_fine(cluster):
-    found = list(doctor.cluster_checks(ClusterAccess()))
+    found = list(cluster_checks.cluster_checks(ClusterAccess()))
     assert [check.standing for check in found] == ["ok", "ok"]
     assert f"{cluster.url} answers (context 'lab'" in found[0].found
 
 
 def test_a_missing_permission_is_told_with_what_it_costs(cluster):
     cluster.granted = lambda attributes: attributes["resource"] not in {"nodes", "jobs"}
-    _, nodes, jobs = doctor.cluster_checks(ClusterAccess())
+    _, nodes, jobs = cluster_checks.cluster_checks(ClusterAccess())
     assert (nodes.standing, jobs.standing) == ("note", "problem")
     assert "list, watch on nodes not granted in all namespaces: GPU models" in nodes.found
     assert "docs/kubernetes.md" in jobs.advice
 
 
+def test_one_reading_of_the_cluster_is_told(cluster):
+    cluster.put(node(), *deployment_of_two())
+    inventory, (check,) = cluster_checks.inventory_checks(ClusterAccess(), 1_800_000_000.0)
+    assert check.standing == "ok"
+    assert check.found == "2 pods ask for accelerators, 1 nodes have some"
+    assert len(inventory.pods) == 2
+
+
+MONITOR = {"metadata": {"name": "gputailor-exporter", "namespace": "gpu", "labels": {"a": "b"}}}
+
+
+@pytest.mark.parametrize(
+    ("selector", "standing"),
+    [
+        ({}, "ok"),
+        ({"matchLabels": {"a": "b"}}, "ok"),
+        ({"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}, "ok"),
+        ({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}, "problem"),
+        ({"matchLabels": {"release": "kps"}}, "problem"),
+        (None, "problem"),
+    ],
+)
+def test_a_monitor_is_taken_or_lacks_a_label(selector, standing):
+    assert cluster_checks.monitor_check("ServiceMonitor", MONITOR, [selector]).standing == standing
+
+
+def test_the_label_that_a_monitor_lacks_comes_with_the_command():
+    check = cluster_checks.monitor_check(
+        "ServiceMonitor", MONITOR, [{"matchLabels": {"release": "kps"}}]
+    )
+    assert "lacks the label release=kps" in check.found
+    command = "kubectl label servicemonitor -n gpu gputailor-exporter release=kps"
+    assert check.advice.startswith(command)
+
+
 def test_a_wrong_context_is_a_problem_that_names_those_there_are(cluster):
-    (check,) = doctor.cluster_checks(ClusterAccess(context="lap"))
+    (check,) = cluster_checks.cluster_checks(ClusterAccess(context="lap"))
     assert check.standing == "problem"
     assert "contexts there are: lab" in check.found
 
 
 def test_a_prometheus_that_does_not_answer_is_a_problem():
-    check = doctor.prometheus_answers(PrometheusAccess(url="http://127.0.0.1:1"))
+    check = prometheus_checks.answers(PrometheusAccess(url="http://127.0.0.1:1"))
     assert check.standing == "problem"
     assert "127.0.0.1:1 cannot be reached" in check.found
 
@@ -140,24 +176,24 @@ def test_a_prometheus_that_does_not_answer_is_a_problem():
 )
 def test_a_prometheus_is_asked_what_it_has_of_gpus(names, standing, told):
     with prometheus_with(names) as server:
-        check = doctor.prometheus_answers(PrometheusAccess(url=server.url))
+        check = prometheus_checks.answers(PrometheusAccess(url=server.url))
     assert check.standing == standing
     assert told in check.found
 
 
 def test_a_prometheus_that_nobody_named_is_only_a_note():
-    assert doctor.prometheus_answers(PrometheusAccess()).standing == "note"
+    assert prometheus_checks.answers(PrometheusAccess()).standing == "note"
 
 
 def test_a_missing_extra_is_told_with_the_command():
-    check = doctor.extra_installed("exporter", ("no_such_module", "no.such.module"))
+    check = checks.extra_installed("exporter", ("no_such_module", "no.such.module"))
     assert check.standing == "note"
     assert "pip install 'gputailor[exporter]'" in check.advice
 
 
 def test_doctor_does_not_make_a_store_that_is_not_there(tmp_path):
     path = tmp_path / "none.db"
-    check = doctor.store_readable(f"sqlite:///{path}")
+    check = checks.store_readable(f"sqlite:///{path}")
     assert check.standing == "problem"
     assert not path.exists()
 

@@ -1,5 +1,8 @@
 """Settings of the agent: flags over environment over file over defaults."""
 
+import contextlib
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -76,6 +79,47 @@ def test_a_wrong_file_is_told_with_the_settings_name(tmp_path, text, told):
         load_settings({}, config(tmp_path, text))
 
 
+def test_what_does_not_fit_together_has_no_empty_name_before_it(tmp_path):
+    with pytest.raises(UsageError, match=r"agent\.yaml\): mail_to is given, but no smtp_host"):
+        load_settings({}, config(tmp_path, "mail_to: a@example.org\n"))
+
+
+def test_every_wrong_value_is_told_in_words_of_ours(tmp_path):
+    """Not in those of the library, which speaks of types of Python and of inputs."""
+    texts = []
+    for name in AgentSettings.model_fields:
+        for value in (["x"], {"x": ["y"]}, True, -7.5, "", 10**12):
+            path = config(tmp_path, json.dumps({name: value}))
+            with contextlib.suppress(UsageError):
+                load_settings({}, path)
+                continue
+            with pytest.raises(UsageError) as caught:
+                load_settings({}, path)
+            texts.append(str(caught.value))
+    assert len(texts) > 100
+    for text in texts:
+        assert not re.search(r"Input should|dictionary|tuple|unable to|Extra inputs|: :", text), (
+            text
+        )
+
+
+def test_prices_that_are_not_there_are_told_at_once(tmp_path):
+    with pytest.raises(UsageError, match=r"settings: prices: nowhere\.csv does not exist"):
+        load_settings({}, config(tmp_path, "prices: nowhere.csv\n"))
+
+
+def test_a_mistyped_setting_is_told_with_those_that_are_like_it(tmp_path):
+    with pytest.raises(UsageError, match="clutser: there is no such setting; did you mean cluster"):
+        load_settings({}, config(tmp_path, "clutser: x\n"))
+
+
+def test_what_a_secret_holds_is_not_repeated(tmp_path):
+    text = "smtp_password: [hunter2]\nwebhook_url: {a: hunter2}\nprometheus_headers: hunter2\n"
+    with pytest.raises(UsageError, match="smtp_password") as caught:
+        load_settings({}, config(tmp_path, text))
+    assert "hunter2" not in str(caught.value)
+
+
 def test_thresholds_come_from_file_environment_and_flags_and_add_up(tmp_path, monkeypatch):
     path = config(
         tmp_path,
@@ -96,11 +140,14 @@ def test_thresholds_come_from_file_environment_and_flags_and_add_up(tmp_path, mo
     [
         ('{"idel": {}}', "no such rule; the rules are: .*idle"),
         ('{"idle": {"warn": 1}}', "idle.warn: no such threshold; idle has: .*warn_minutes"),
-        ('{"idle": {"warn_minutes": -1}}', "thresholds.idle.warn_minutes: .*greater than or equal"),
+        (
+            '{"idle": {"warn_minutes": -1}}',
+            "thresholds.idle.warn_minutes: expected a number of at least 0, found '-1'",
+        ),
         ('{"idle": {"warn_minutes": NaN}}', "thresholds.idle.warn_minutes: .*finite"),
         ('{"idle": {"warn_minutes": "soon"}}', "thresholds.idle.warn_minutes: .*number"),
-        ('{"idle": 3}', "thresholds.idle: .*dictionary"),
-        ("idle=3", "thresholds.*expected JSON"),
+        ('{"idle": 3}', "thresholds.idle: expected a mapping"),
+        ("idle=3", "GPUTAILOR_THRESHOLDS: expected JSON"),
     ],
 )
 def test_a_wrong_threshold_is_told_with_its_name(monkeypatch, text, told):
@@ -123,6 +170,7 @@ def test_every_setting_but_those_of_delivery_can_be_given_as_a_flag():
         "namespaces": "namespace",
         "prometheus_headers": "prometheus_header",
         "prometheus_labels": "prometheus_label",
+        "prometheus_parameters": "prometheus_parameter",
     }
     named = set(AgentSettings.model_fields) - set(DeliveryKeys.model_fields)
     assert {singular.get(name, name) for name in named} <= options

@@ -141,6 +141,32 @@ def test_labels_of_early_releases_are_read():
     assert subject.holder[:4] == ("n", "p", "", "c")
 
 
+def test_labels_of_early_releases_count_before_the_exporters_own_pod():
+    holder = identify(
+        pod_name="p", pod_namespace="n", container_name="c", pod="exporter-x", namespace="gpu"
+    ).holder
+    assert holder[:4] == ("n", "p", "", "c")
+
+
+def test_case_15_the_node_is_known_by_the_label_of_either_spelling():
+    assert [identify(**{name: "n7"}).device.node for name in ("Hostname", "hostname")] == ["n7"] * 2
+
+
+def test_labels_of_a_claim_change_nothing():
+    claim = {"dra_claim_name": "single", "dra_driver_name": "gpu.nvidia.com", "dra_pool_name": "n"}
+    with_it, without = (
+        identify(pod="p", namespace="n", container="c", **more) for more in (claim, {})
+    )
+    assert with_it == without
+
+
+def test_a_job_of_a_batch_scheduler_stands_in_for_the_pod():
+    subject = identify(Hostname="n7", hpc_job="4711")
+    assert subject.holder[:4] == ("slurm", "4711@n7", "", "job")
+    assert identify(Hostname="n7", hpc_job="0").holder is None
+    assert identify(pod="p", namespace="n", container="c", hpc_job="4711").holder.pod == "p"
+
+
 def test_a_series_without_a_device_says_nothing():
     assert GAUGES.identify({"gpu": "0"}, "test") is None
 

@@ -2,6 +2,7 @@
 
 import fnmatch
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     queue: str = ""
     live: bool = True
 
+    def moved(self, namespace: str) -> "Row":
+        """The same in another namespace."""
+        return msgspec.structs.replace(self, namespace=namespace)
+
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
     """A row as the program says it, and of which answers it is sure."""
@@ -53,6 +58,34 @@ class File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         for placeholder in sorted(self.fill, key=len, reverse=True):
             text = text.replace(placeholder, self.fill[placeholder])
         return text
+
+    @staticmethod
+    def node_of(node, mig, strategy) -> dict[str, object]:
+        """What an inventory says of a node, in the table's words."""
+        return {
+            "name": node.name,
+            "product": node.gpu_product,
+            "memory_mib": node.gpu_memory_bytes and node.gpu_memory_bytes // 2**20,
+            "cards": node.gpu_count,
+            "replicas": node.sharing_replicas,
+            "capacity": {name: count for name, count in node.capacity.items() if count},
+            "mig": mig,
+            "strategy": strategy,
+            "driver": node.driver_version,
+            "cuda": node.cuda_version,
+        }
+
+
+class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
+    """Shares of right answers (0..1) over so many rows."""
+
+    rows: int
+    task: float
+    framework: float
+    task_sure: float
+    framework_sure: float
+    misses: list[str]
+    wrong_but_sure: list[str]
 
 
 def table() -> dict[str, File]:
@@ -132,3 +165,49 @@ def paired(expected: list[Row], seen: list[Observed]) -> list[tuple[Row, Observe
             left.remove(found)
     assert not left, f"nobody expected {left}"
     return pairs
+
+
+Compared = Iterable[tuple[str, list[Row], list[Observed]]]
+
+
+def wrong(compared: Compared, *fields: str) -> list[str]:
+    """Every expected row that is missing or differs in one of these fields, in words."""
+    found = []
+    for name, rows, seen in compared:
+        for row, one in paired(rows, seen):
+            if one is None:
+                found.append(f"{name}: {row.root} {row.container} is missing")
+                continue
+            for field in fields:
+                expected, got = getattr(row, field), getattr(one.row, field)
+                if expected != got and not (field == "pod_asks" and expected is None):
+                    found.append(f"{name}: {row.root} {row.container}: {field}: {got}")
+    return found
+
+
+def accuracy(compared: Compared) -> Accuracy:
+    """How often task class and framework are right, and where a sure answer is wrong."""
+    pairs = [pair for _, rows, seen in compared for pair in paired(rows, seen)]
+    right = {"task": 0, "framework": 0}
+    sure = {"task": 0, "framework": 0}
+    misses, wrong_but_sure = [], []
+    for row, one in pairs:
+        for field in right:
+            said = getattr(one.row, field) if one else None
+            is_sure = bool(one) and getattr(one, f"{field}_sure")
+            sure[field] += is_sure
+            if said == getattr(row, field):
+                right[field] += 1
+            else:
+                misses.append(f"{row.root} {row.container}: {field}: {said}")
+                wrong_but_sure += misses[-1:] if is_sure else []
+    count = len(pairs)
+    return Accuracy(
+        rows=count,
+        task=right["task"] / count,
+        framework=right["framework"] / count,
+        task_sure=sure["task"] / count,
+        framework_sure=sure["framework"] / count,
+        misses=misses,
+        wrong_but_sure=wrong_but_sure,
+    )

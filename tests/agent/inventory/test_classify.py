@@ -109,6 +109,67 @@ def test_an_engine_inside_a_job_is_batch_and_in_a_deployment_inference():
     )
 
 
+def test_an_engine_below_a_kind_nobody_knows_serves():
+    assert _of(["SomethingNew"], image="vllm/vllm-openai").task_class is TaskClass.INFERENCE
+
+
+@pytest.mark.parametrize(
+    ("kinds", "container", "task", "framework"),
+    [
+        (["PyTorchJob"], {"image": "app:1"}, True, True),
+        (["PyTorchJob"], {"image": "x/gpu-burn:1"}, False, False),
+        (["Deployment"], {"command": ["vllm", "serve", "m"]}, True, True),
+        (["Deployment"], {"env": {"VLLM_LOGGING_LEVEL": "INFO"}}, False, False),
+        (["RayCluster"], {"image": "rayproject/ray-llm:2"}, False, False),
+        (["Pod"], {"command": ["python", "train.py"]}, False, False),
+        (["Job"], {"image": "app:1"}, False, False),
+    ],
+)
+def test_only_what_has_no_other_reading_is_sure(kinds, container, task, framework):
+    found = _of(kinds, **container)
+    assert (found.task_sure, found.framework_sure) == (task, framework)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sleep", "infinity"],
+        ["bash", "-c", "nvidia-smi -L; trap 'exit 0' TERM; sleep 9999 & wait"],
+        ["tail", "-f", "/dev/null"],
+        ["/bin/sh", "-c", "while true; do nvidia-smi; sleep 30; done"],
+    ],
+)
+def test_a_container_that_only_waits_is_not_what_its_image_is_made_for(command):
+    found = _of(["Deployment"], image="vllm/vllm-openai", command=command)
+    assert (found.task_class, found.framework) == (TaskClass.UNKNOWN, "vllm")
+    assert _of(["Pod"], image="nvcr.io/nvidia/nemo:25", command=command).task_class is (
+        TaskClass.UNKNOWN
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "task"),
+    [
+        (["main", "llama-finetune-7"], "training"),
+        (["main", "nccl-test-host-1"], "batch"),
+        (["trainee"], "unknown"),
+        (["constraint"], "unknown"),
+        (["main", "team-notebook-0"], "notebook"),
+    ],
+)
+def test_names_that_people_gave_come_after_what_is_started(names, task):
+    assert classify(ContainerSpec(name="main"), (), {}, names).task_class is TaskClass(task)
+    serving = ContainerSpec(name="main", command=("vllm", "serve", "m"))
+    assert classify(serving, ("Deployment",), {}, names).task_class is TaskClass.INFERENCE
+
+
+def test_a_command_goes_before_a_variable_of_an_engine():
+    found = _of(
+        ["RayCluster"], command=["python", "train_grpo.py"], env={"VLLM_ATTENTION_BACKEND": "X"}
+    )
+    assert found.task_class is TaskClass.TRAINING
+
+
 def test_ports_count_for_services_only_and_last():
     assert _of(["StatefulSet"], ports=[8888]).task_class is TaskClass.NOTEBOOK
     assert _of(["Deployment"], ports=[8501]).task_class is TaskClass.INFERENCE
@@ -159,7 +220,10 @@ def test_pre_allocators_are_found_with_the_evidence_that_decided(container, prea
 def test_kserve_s_runtime_tells_the_engine():
     inventory = read_inventory([MANIFESTS / "kserve.yaml"], "lab", NOON_SECONDS)
     flowers = next(one for one in resolve(inventory).workloads if one.name == "flowers")
-    assert (flowers.framework, flowers.task_class) == ("tensorflow", TaskClass.INFERENCE)
+    assert (flowers.framework, flowers.task_class) == (
+        "tensorflow_serving",
+        TaskClass.INFERENCE,
+    )
     assert flowers.container == "kserve-container"
     assert flowers.preallocates
 
@@ -177,7 +241,7 @@ def test_a_ray_job_s_entry_point_tells_the_task():
         ("pytorchjob.yaml", {"vision/PyTorchJob/caption-model/pytorch": ("training", "pytorch")}),
         ("leaderworkerset.yaml", {"serving/LeaderWorkerSet/big-model/leader": ("inference", "vllm"),
                                   "serving/LeaderWorkerSet/big-model/worker": ("inference", "vllm")}),
-        ("jobset.yaml", {"llm/JobSet/pretraining/rank": ("batch", "")}),
+        ("jobset.yaml", {"llm/JobSet/pretraining/rank": ("training", "")}),
     ],
 )  # fmt: skip
 def test_whole_manifests_are_classified(file, classes):

@@ -1,8 +1,9 @@
 import pytest
+import yaml
 
 from gputailor_agent.inventory.files import read_inventory
 from gputailor_agent.inventory.nodes import mig_counts, mig_strategy
-from tests.agent.inventory.objects import MANIFESTS, NOON_SECONDS
+from tests.agent.inventory.objects import MANIFESTS, NOON_SECONDS, inventory
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +75,95 @@ def test_a_label_that_only_names_the_vendor_is_no_product(nodes):
     assert nodes["no-gpu"].gpu_product == ""
     assert nodes["no-gpu"].gpu_count is None
     assert nodes["no-gpu"].ready is None
+
+
+def _node(tmp_path, labels, capacity=None, **spec):
+    amounts = capacity or {"nvidia.com/gpu": "8"}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n", "labels": labels},
+        "spec": spec,
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+    (node,) = inventory(tmp_path, body).nodes
+    return node
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "cloud.google.com/gke-nodepool",
+        "eks.amazonaws.com/nodegroup",
+        "kubernetes.azure.com/agentpool",
+        "karpenter.sh/nodepool",
+    ],
+)
+def test_each_clouds_pool_is_known(tmp_path, label):
+    assert _node(tmp_path, {label: "training"}).pool == "training"
+    assert _node(tmp_path, {}).pool == ""
+
+
+def test_taints_read_as_kubectl_prints_them(tmp_path):
+    taints = [
+        {"key": "nvidia.com/gpu", "effect": "NoSchedule"},
+        {"key": "team", "value": "vision", "effect": "NoExecute"},
+    ]
+    node = _node(tmp_path, {}, taints=taints)
+    assert node.taints == ("nvidia.com/gpu:NoSchedule", "team=vision:NoExecute")
+
+
+@pytest.mark.restricted
+@pytest.mark.parametrize("machine", ["a100", "b200", "gb200", "gb300", "h100", "l40s", "t4"])
+def test_machines_as_feature_discovery_would_label_them(shared_data, tmp_path, machine):
+    """Labels as GPU feature discovery writes them, out of the inventory of a simulated machine."""
+    file = shared_data / "node-labels" / f"mock-nvml-config-{machine}.yaml"
+    told = yaml.safe_load(file.read_text("utf-8"))
+    system, device = told["system"], told["device_defaults"]
+    labels = {
+        "nvidia.com/gpu.product": device["name"].replace(" ", "-"),
+        "nvidia.com/gpu.memory": str(device["memory"]["total_bytes"] // 2**20),
+        "nvidia.com/gpu.count": str(len(told["devices"])),
+        "nvidia.com/gpu.replicas": "1",
+        "nvidia.com/cuda.driver-version.full": system["driver_version"],
+        "nvidia.com/cuda.runtime-version.full": system["cuda_version"],
+        "nvidia.com/mig.strategy": "none",
+    }
+    written = "".join(
+        one.read_text("utf-8") + "\n" for one in (shared_data / "node-labels").glob("gfd_*.txt")
+    )
+    names = {line.replace("\\", "").partition("=")[0] for line in written.splitlines()}
+    assert set(labels) <= names
+    node = _node(tmp_path, labels, {"nvidia.com/gpu": str(len(told["devices"]))})
+    assert node.gpu_product == labels["nvidia.com/gpu.product"]
+    assert node.gpu_memory_bytes == device["memory"]["total_bytes"]
+    assert node.gpu_count == len(told["devices"])
+    assert (node.driver_version, node.cuda_version) == (
+        system["driver_version"],
+        str(system["cuda_version"]),
+    )
+
+
+@pytest.mark.restricted
+@pytest.mark.parametrize(
+    ("file", "strategy", "counts"),
+    [("mig-mixed", "mixed", {"1g.5gb": 7}), ("mig-single", "single", {"1g.5gb": 7}),
+     ("mig-none", "none", {})],
+)  # fmt: skip
+def test_every_label_that_feature_discovery_can_write_is_read_without_harm(
+    shared_data, tmp_path, file, strategy, counts
+):
+    """Each documented label with a value that its pattern allows."""
+    labels = {}
+    text = (shared_data / "node-labels" / f"gfd_expected-output-{file}.txt").read_text("utf-8")
+    for line in filter(None, text.splitlines()):
+        name, _, pattern = line.partition("=")
+        name = name.replace("\\", "").replace("mig-[0-9]+g.[0-9]+gb", "mig-1g.5gb")
+        labels[name] = "7" if "[0-9]" in pattern else "x"
+    product = "NVIDIA-A100-SXM4-40GB" + ("-MIG-1g.5gb" if strategy == "single" else "")
+    labels |= {"nvidia.com/gpu.product": product, "nvidia.com/mig.strategy": strategy}
+    resource = "nvidia.com/mig-1g.5gb" if strategy == "mixed" else "nvidia.com/gpu"
+    node = _node(tmp_path, labels, {resource: "7"})
+    assert mig_strategy(node) == strategy
+    assert mig_counts(node) == counts
+    assert node.gpu_count == (None if strategy == "single" else 7)

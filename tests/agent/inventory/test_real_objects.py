@@ -58,15 +58,6 @@ def test_every_public_manifest_is_read_and_its_requests_are_those_of_the_index(s
         )
 
 
-def test_manifests_that_ask_by_claim_or_annotation_have_a_pod_that_asks(shared_data):
-    for row in _index(shared_data):
-        asks = {"resourceClaims", "gpu-fraction", "volcano.sh/vgpu-number"}
-        if not asks & set(row["resources"].split()):
-            continue
-        found = read_inventory([shared_data / "manifests" / row["file"]], "lab", NOON_SECONDS)
-        assert any(one.gpus for pod in found.pods for one in pod.containers), row["file"]
-
-
 @pytest.mark.parametrize(
     ("file", "counts", "driver"),
     [

@@ -44,7 +44,7 @@ def test_a_mail_holds_the_report_as_text_as_html_and_as_json():
     kinds = [part.get_content_type() for part in read.walk() if not part.is_multipart()]
     assert kinds == ["text/plain", "text/html", "application/json"]
     text, page, attached = (part for part in read.walk() if not part.is_multipart())
-    assert text.get_content().splitlines() == made.text.splitlines()
+    assert text.get_content().splitlines() == made.plain.splitlines()
     assert page.get_content().splitlines() == made.html.splitlines()
     assert json.loads(attached.get_content())["plan"]["cluster"] == "test"
     assert attached.get_filename() == "gputailor-report-test-2025-12-01T07-00.json"
@@ -57,6 +57,11 @@ def test_subject_and_body_name_cluster_and_period():
     )
     for body in (made.text.replace("\\", ""), made.html):
         assert "cluster test due 2025-12-01 07:00 UTC" in body
+
+
+def test_what_an_earlier_version_kept_is_sent_as_it_was():
+    kept = msgspec.structs.replace(report(), plain="")
+    assert parsed(kept).get_body(("plain",)).get_content().startswith("# GPU Tailor report")
 
 
 def test_headers_say_who_when_and_that_a_machine_wrote_it():

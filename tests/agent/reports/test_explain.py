@@ -94,3 +94,22 @@ def test_time_spread_over_gaps_and_rejected_candidates_are_shown():
     assert ("not chosen", "L4: no price is known") in [(f.label, f.text) for f in section.facts]
     none = explain(sample_plan(), verdict(FEWER, "ok"))
     assert {fact.label: fact.text for fact in none.facts}["spread over gaps"] == "nothing"
+
+
+def test_a_workload_is_found_by_namespace_and_name():
+    plan = sample_plan()
+    for name in ("team-b/train", "TEAM-B/train/trainer", "train", FEWER):
+        assert find_verdict(plan, name).workload.id == FEWER
+
+
+def test_namespace_and_name_must_be_those_of_one_workload():
+    with pytest.raises(UnknownWorkloadError):
+        find_verdict(sample_plan(), "team-a/train")
+
+
+def test_who_measured_what_is_shown():
+    told = verdict(
+        FEWER, "ok", dialects=("dcgm", "gputailor"), filled={"sm": ("dcgm",), "tensor": ("dcgm",)}
+    )
+    facts = {fact.label: fact.text for fact in explain(sample_plan(), told).facts}
+    assert facts["measured by"] == "dcgm, gputailor; sm, tensor by dcgm"

@@ -9,7 +9,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from gputailor_agent.model.judgement import Money, Plan
+from gputailor_agent.model.judgement import Message, Money, Plan
 from gputailor_agent.reports import json_report, overview
 from gputailor_agent.reports.explain import explain, find_verdict
 from gputailor_agent.reports.formats import (
@@ -19,6 +19,7 @@ from gputailor_agent.reports.formats import (
     formats,
     render,
 )
+from gputailor_agent.reports.wording import say
 from tests.agent.reports.plans import FEWER, FINE, IDLE, UNSEEN, WATCHED, sample_plan, verdict
 
 TEXTS = ("table", "markdown")
@@ -99,7 +100,7 @@ def test_a_workload_that_is_watched_says_when_it_is_ready():
 
 def test_the_reason_shown_is_that_of_the_state():
     line = next(one for one in overview.lines(sample_plan()) if one.verdict.workload.id == UNSEEN)
-    assert line.headline == "No workload held a GPU inside the window."
+    assert line.headline == say(Message(key="report.no_workloads"))
 
 
 def test_without_nodes_capacity_is_unknown_and_allocated_comes_from_the_workloads():
@@ -123,7 +124,8 @@ def test_costs_in_two_currencies_are_not_added():
 @pytest.mark.parametrize("name", TEXTS)
 def test_an_empty_cluster_gets_a_report(name):
     text = render(sample_plan(verdicts=(), capacity=(), cost=None, checks=()), name)
-    assert "No workload held a GPU inside the window." in text.replace("\\", "")
+    assert "Not judged yet: no use of a GPU was measured" in text
+    assert "No workload is known to have held a GPU" in text
 
 
 def test_plain_text_carries_no_escape_codes_and_no_trailing_blanks():

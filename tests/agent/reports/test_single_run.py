@@ -261,3 +261,29 @@ def test_nothing_is_cut_at_any_width(tmp_path, width):
     assert all(
         f"USD {one.price_per_hour.amount:.2f}" in text for one in judgement.gpus[0].candidates[:6]
     )
+
+
+def test_a_card_that_is_told_against_the_log_is_noted(tmp_path):
+    judgement = judged(log(tmp_path, "".join(row(s) for s in range(60))), Guess(model="T4"))
+    assert "The log names NVIDIA A100-SXM4-80GB; it is judged as T4, because --gpu says so." in (
+        judgement.notes
+    )
+
+
+@pytest.mark.parametrize("told", ["A100 SXM4 80GB", "NVIDIA A100-SXM4-80GB", ""])
+def test_the_same_card_by_another_name_is_no_contradiction(tmp_path, told):
+    judgement = judged(log(tmp_path, "".join(row(s) for s in range(60))), Guess(model=told))
+    assert not any("--gpu says so" in note for note in judgement.notes)
+
+
+def test_memory_that_the_log_does_not_tell_is_the_cards_by_the_catalogue(tmp_path):
+    head = "timestamp, index, name, utilization.gpu [%], memory.used [MiB]\n"
+    rows = "".join(
+        f"2025/12/01 10:00:{s:02d}.000, 0, NVIDIA GeForce RTX 4090, 50 %, 8000 MiB\n"
+        for s in range(60)
+    )
+    judgement = judged(log(tmp_path, rows, head))
+    (gpu,) = judgement.gpus
+    assert gpu.memory_total_bytes is None
+    assert gpu.card_memory_bytes == 24 * 1024**3
+    assert "24.0 GiB (catalogue)" in words(judgement)

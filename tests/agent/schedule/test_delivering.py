@@ -301,7 +301,7 @@ def test_notices_can_be_turned_off(store):
 
 def test_this_process_is_known_to_live_and_one_that_ended_to_be_gone():
     own = holding.own_name()
-    place, pid, started = own.split("/")
+    place, pid, started = own.partition("@")[0].split("/")
     assert not holding.certainly_gone(own)
     assert holding.certainly_gone(f"{place}/{pid}/{int(started) - 1}")
     assert not holding.certainly_gone(f"elsewhere/{pid}/1")

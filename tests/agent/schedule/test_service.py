@@ -44,7 +44,7 @@ def test_the_first_tick_rolls_up_and_recommends_and_owes_no_report(store, export
     service = service_of(store, exporter, T0)
     scrape(service, T0, T0 + 600)
     assert service.not_ready() == "the first plan is not made yet"
-    assert service.run_due(T0 + 600) == ["rollup", "recommend"]
+    assert service.run_due(T0 + 600) == ["rollup", "recommend", "ledger", "compact"]
     assert service.not_ready() == ""
     [row] = usage(store)
     assert row.allocated_seconds == 595
@@ -57,7 +57,7 @@ def test_an_hour_is_rolled_up_once_even_by_a_new_process(store, exporter):
     service.run_due(T0 + 10)
     assert "rollup" not in service.run_due(T0 + 3000)
     assert "rollup" not in service_of(store, exporter, T0).run_due(T0 + 3300)
-    assert service.run_due(T0 + 3601) == ["rollup", "recommend"]
+    assert service.run_due(T0 + 3601)[:2] == ["rollup", "recommend"]
 
 
 def plan_times(service, start, end, every=60):
@@ -90,7 +90,7 @@ def test_a_new_process_waits_as_long_for_its_plan_as_the_old_one(store, exporter
 def test_plans_that_take_long_are_rare(store, exporter):
     service = service_of(store, exporter, T0)
     service.run_due(T0)
-    service._judged_seconds = 60.0
+    service.parts.judging.seconds = 60.0
     assert plan_times(service, T0 + 60, T0 + 1140) == []
     assert service.run_due(T0 + 1200) == ["recommend"]
 
@@ -99,7 +99,7 @@ def test_a_plan_that_failed_is_tried_again_ever_more_slowly(store, exporter, mon
     service = service_of(store, exporter, T0)
     service.run_due(T0 + 600)
     with monkeypatch.context() as patched:
-        patched.setattr(service, "_assess", lambda *_: 1 / 0)
+        patched.setattr(service.parts.judging, "assess", lambda *_: 1 / 0)
         assert plan_times(service, T0 + 900, T0 + 1900) == [0, 60, 180, 420, 900]
     assert service.latest_plan().made_at == T0 + 600
 
@@ -150,7 +150,7 @@ def test_a_report_that_could_not_be_kept_is_tried_again_later(store, exporter, m
             raise StoreError("disk is full")
 
         patched.setattr(Transaction, "put_report", full)
-        assert service.run_due(MONDAY) == ["rollup", "recommend", "report"]
+        assert "report" in service.run_due(MONDAY)
     assert store.period("c1/report", "2027-01-18T07:00").reason == "StoreError: disk is full"
     assert reports(store) == []
     assert "report" not in service.run_due(MONDAY + 30)
@@ -198,7 +198,7 @@ def test_a_source_that_raises_is_counted_and_the_service_goes_on(store, exporter
     service = service_of(store, exporter, T0, source=Broken())
     assert service.tick_scrape(T0) is False
     assert value(service, metrics.RUNS, job="scrape", outcome="failed") == 1
-    assert service.run_due(T0) == ["rollup", "recommend"]
+    assert service.run_due(T0)[:2] == ["rollup", "recommend"]
 
 
 def test_rows_that_could_not_be_written_are_written_later(store, exporter, monkeypatch):
@@ -270,7 +270,7 @@ def test_after_the_clock_was_set_back_far_it_goes_on_at_once(store, exporter):
         return scrape
 
     years = 10 * 365 * 86400
-    service._source = wrong
+    service.parts.measuring.source = wrong
     wrong.scrape = scraped_at(T0 + 630)
     assert service.tick_scrape(T0 + years)
     assert service.run_due(T0 + years)
@@ -290,12 +290,12 @@ def test_jobs_do_not_wait_until_a_clock_that_was_set_back_has_caught_up(store, e
     settings = ServiceSettings(cluster="c1", scrape_seconds=5)
     service = service_of(store, exporter, T0, settings=settings)
     service._begin = lambda: None
-    service.tick_scrape = lambda _now: ran.set()
+    service.parts.measuring.scrape = lambda _now: ran.set()
     service.start()
     try:
         job = service._scheduler.get_job("scrape")
         job.modify(next_run_time=job.next_run_time + timedelta(hours=9))
-        service._clock = time.time
+        service.parts.clock = time.time
         service.mind_clock()
         assert ran.wait(10)
     finally:
@@ -314,10 +314,12 @@ def test_a_target_that_fails_is_logged_once_and_when_it_is_back(store, exporter,
     assert told == [f"{exporter.name}: did not answer", f"{exporter.name}: answers again"]
 
 
-def test_every_declared_metric_is_exported_and_no_other(store, exporter):
+def test_every_declared_metric_is_exported_and_no_other(store, exporter, tmp_path):
     service = service_of(store, exporter, T0)
     scrape(service, T0, T0 + 600)
     service.run_due(T0 + 600)
+    service.telemetry.reloaded(T0, well=True)
+    service.telemetry.store_size(tmp_path / "g.db")
     names = {metric.name for metric in service.registry.collect()}
     assert names == {family.name.removesuffix("_total") for family in metrics.FAMILIES}
     assert value(service, metrics.ROLLUP_ROWS) == 1
@@ -354,7 +356,7 @@ def test_started_in_the_background_it_scrapes_at_once_and_makes_a_plan(store):
     now = int(time.time())
     exporter = Exporter([Job(lambda _: 1.0, now - 90)], now - 100)
     service = service_of(store, exporter, now)
-    service._clock = time.time
+    service.parts.clock = time.time
     service.start()
     deadline = time.monotonic() + 20
     while service.not_ready() and time.monotonic() < deadline:

@@ -1,7 +1,6 @@
 """The client of Prometheus' API: what it sends, what it waits out, what it says when it fails."""
 
 import base64
-from urllib.parse import parse_qs
 
 import httpx
 import msgspec
@@ -14,42 +13,7 @@ from gputailor_agent.sources.prometheus.client import (
     base_url,
 )
 from gputailor_agent.sources.prometheus.promql import chunks, one_of, quoted, selector
-
-EMPTY = {"status": "success", "data": {"resultType": "vector", "result": []}}
-
-
-class Server:
-    """Answers in turn; remembers requests."""
-
-    def __init__(self, *answers):
-        self.answers = list(answers)
-        self.requests = []
-        self.pauses = []
-
-    def __call__(self, request):
-        self.requests.append(request)
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
-
-    def client(self, url="http://prom:9090", **access):
-        return PrometheusClient(
-            url,
-            Access(**access),
-            transport=httpx.MockTransport(self),
-            sleep=self.pauses.append,
-        )
-
-
-def form(request):
-    return {name: values[0] for name, values in parse_qs(request.content.decode()).items()}
-
-
-def refused(server, **access):
-    with server.client(**access) as client, pytest.raises(PrometheusError) as caught:
-        client.query("up", 0)
-    return str(caught.value)
+from tests.agent.sources.answering import EMPTY, Server, form, refused
 
 
 def test_a_query_is_a_posted_form_that_asks_for_its_cost():
@@ -114,7 +78,7 @@ def test_a_server_that_does_not_say_is_charged_what_it_returned():
         assert client.cost.samples == 3
 
 
-@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_an_overloaded_server_is_given_time(status):
     server = Server(httpx.Response(status), httpx.Response(status), EMPTY)
     with server.client() as client:

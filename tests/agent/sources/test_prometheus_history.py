@@ -36,6 +36,11 @@ class FakeSource:
         self.asked = []
         self.fails_at, self.most, self.present = fails_at, most, present
         self.budget, self.cost = Budget(), Cost()
+        self.ahead = 0.0
+        self.partial = {}  # by hour, what the server says of its answers
+
+    def ahead_seconds(self):
+        return self.ahead
 
     def dialects(self, start, end):
         return self.present
@@ -49,7 +54,10 @@ class FakeSource:
             self.asked.append((hour, known is not None and place == 0))
             stop = min(hour + HOUR, int(end))
             first = [page(hour)] if place == 0 and known is None else []
-            yield HourReading(hour=hour, end=stop, pages=(*first, page(stop)))
+            told = self.partial.get(hour, ())
+            yield HourReading(
+                hour=hour, end=stop, pages=(*first, *(() if told else (page(stop),))), partial=told
+            )
 
 
 def ends(count):
@@ -194,3 +202,36 @@ def test_what_went_wrong_is_told_in_words():
     rollup.add(HourReading(hour=DAY_START, end=DAY_START + HOUR, pages=(page(DAY_START),)))
     rollup.add(HourReading(hour=DAY_START, end=DAY_START + HOUR, pages=(page(DAY_START),)))
     assert rollup.told() == ["page out of order (1x)"]
+
+
+SAID = ("store 10.0.0.3 unavailable",)
+
+
+def test_an_hour_that_was_told_in_part_is_asked_for_again_with_the_next(store):
+    source = FakeSource()
+    source.partial = {DAY_START + HOUR: SAID}
+    (told,) = fill_store(source, DAY_START, ends(4), store)
+    assert SAID[0] in told
+    assert "asked for again" in told
+    healed = FakeSource()
+    assert fill_store(healed, DAY_START, ends(4), store) == []
+    assert [(hour - DAY_START) // HOUR for hour, _ in healed.asked] == [1, 2]
+    kept = hours_of(store.usage("test", DAY_START, ends(9)))
+    assert kept == dict.fromkeys(range(4), 3600.0)
+
+
+def test_an_old_hour_that_stays_partial_is_taken_as_it_is(store):
+    source = FakeSource()
+    source.partial = {DAY_START: SAID}
+    fill_store(source, DAY_START, ends(8), store)
+    again = FakeSource()
+    fill_store(again, DAY_START, ends(8), store)
+    assert again.asked == []
+
+
+def test_hours_end_by_the_servers_clock(store):
+    source = FakeSource()
+    source.ahead = 2.0 * HOUR
+    (told,) = fill_store(source, DAY_START, ends(5), store)
+    assert "clock is 7200 s ahead of the server's" in told
+    assert len(source.asked) == 3

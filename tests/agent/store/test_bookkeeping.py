@@ -1,17 +1,8 @@
 """What is kept of jobs: whether their periods were done, and the reports that came of them."""
 
-import pytest
-
 from gputailor_agent.model.profile import Window
-from gputailor_agent.store import Store
 
 HOUR = 1_799_971_200
-
-
-@pytest.fixture
-def store():
-    with Store.open() as opened:
-        yield opened
 
 
 def test_a_period_remembers_how_often_it_was_tried(store):

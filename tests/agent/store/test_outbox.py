@@ -2,15 +2,9 @@
 
 import pytest
 
-from gputailor_agent.store import Letter, Outbox, Spell, Store
+from gputailor_agent.store import Letter, Outbox, Spell
 
 NOW = 1_800_000_000.0
-
-
-@pytest.fixture
-def store():
-    with Store.open() as opened:
-        yield opened
 
 
 def letter(recipient="a@x.org", **more):
@@ -45,7 +39,7 @@ def claim(store, one, token, now=NOW):
     return do(store, "claim", one, token, now=now, next_try=now)
 
 
-def test_the_same_key_is_put_once_whatever_changed_since(store):
+def test_case_34_the_same_period_and_recipient_is_put_once_whatever_changed_since(store):
     assert put(store, letter()) == 1
     assert put(store, letter(settings_hash="other", message_id="<2>"), body=b"two") == 0
     (kept,) = do(store, "due", "c1", NOW)

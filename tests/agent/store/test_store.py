@@ -37,12 +37,6 @@ from gputailor_agent.store.tables import SCHEMA, metadata
 HOUR = 1_800_000_000 // 3600 * 3600
 
 
-@pytest.fixture
-def store(tmp_path):
-    with Store.open(tmp_path / "gputailor.db") as opened:
-        yield opened
-
-
 def row(hour=HOUR, pod="p", active=1800.0, **more) -> UsageRow:
     seconds = (0.0,) * 10 + (3600.0,) + (0.0,) * 10
     key = UsageKey(
@@ -312,20 +306,6 @@ def test_the_migrations_make_exactly_the_tables_of_the_code(store):
     with store._engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
     assert newest() == SCHEMA
-
-
-def test_a_store_of_the_first_schema_is_migrated_with_what_it_has(tmp_path):
-    path = tmp_path / "g.db"
-    with Store.open(path) as store:
-        put(store, row())
-        with store._engine.begin() as connection:
-            later = ("reports", "outbox", "outbox_contents", "outbox_holders", "idle_spells")
-            for table in later:
-                connection.exec_driver_sql(f"DROP TABLE {table}")
-            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
-    with Store.open(path) as store:
-        assert usage(store) == [row()]
-        assert store.reports("c1") == []
 
 
 def test_a_store_opens_again_with_what_it_had(tmp_path):

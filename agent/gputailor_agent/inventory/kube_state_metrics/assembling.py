@@ -23,7 +23,7 @@ def inventory_of(state: KubeState, cluster: str) -> Inventory:
 
     A pod that went without a word of its end is given as a store gives it: ``Unknown``, finished
     when it was last seen running; but the Job above it may tell how it ended. ``complete`` only
-    where kube-state-metrics answered at the time that was asked for.
+    where kube-state-metrics answered at the time that was asked for, and the server in full.
     """
     inventory, gaps = _assembled(state, cluster)
     return msgspec.structs.replace(inventory, problems=tuple(str(one) for one in gaps))
@@ -38,7 +38,7 @@ def _assembled(state: KubeState, cluster: str) -> tuple[Inventory, tuple[Missing
         pods=pods,
         nodes=tuple(nodes_of(state.samples, cluster)),
         owners=tuple(above.owners()),
-        complete=state.found and state.current and not state.nameless,
+        complete=state.found and state.current and not state.nameless and not state.partial,
     )
     return inventory, tuple(missing(state, pods, above))
 

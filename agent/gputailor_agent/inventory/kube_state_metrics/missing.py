@@ -88,6 +88,12 @@ def missing(state: KubeState, pods: Sequence[Pod], above: Ownership) -> Iterator
             found=f"it was last scraped {_when(state.at)}; pods and nodes are as of then",
             advice="look whether it runs and whether the server scrapes it",
         )
+    if state.partial:
+        yield Missing(
+            found=f"the server told but a part ({'; '.join(state.partial[:_SHOWN])}): pods that "
+            "are not told of may still be there",
+            advice="look which of its stores does not answer; it is asked again",
+        )
     yield from _clusters(state)
     yield from _unread(state)
     told = {sample.name for sample in state.samples}

@@ -16,16 +16,18 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from gputailor_agent.inventory.live.choosing import NamespaceChoice
 from gputailor_agent.inventory.live.client import Client, Timeouts
 from gputailor_agent.inventory.live.configuring import find_connection
 from gputailor_agent.inventory.live.discovering import NODES, PODS
 from gputailor_agent.inventory.live.errors import ClusterError
+from gputailor_agent.inventory.live.naming import NamespaceMemory
 from gputailor_agent.inventory.live.owning import OwnerMemory
 from gputailor_agent.inventory.live.reading import (
+    Memories,
     assemble,
     no_nodes,
     no_pods,
-    places,
     references_of,
 )
 from gputailor_agent.inventory.live.remembering import (
@@ -48,7 +50,8 @@ _JOIN_SECONDS: Final = 5.0
 class LiveSettings:
     """How a cluster is followed. Times in seconds.
 
-    ``namespaces`` None: all. ``ready_seconds``: how long a first reading waits for the lists.
+    ``namespaces`` None: all; names, shell patterns, and behind ``!`` what is left out.
+    ``ready_seconds``: how long a first reading waits for the lists.
     ``stale_seconds``: a reading older than that is refused, so that nobody takes it for news.
     """
 
@@ -112,12 +115,18 @@ class LiveInventory:
             timeouts=config.timeouts,
             sleep=self._stopped.wait,
         )
-        self._pods = PodMemory(cluster, config.memory)
+        choice = NamespaceChoice.of(config.namespaces)
+        self._pods = PodMemory(cluster, config.memory, choice.takes)
         self._nodes = NodeMemory(cluster)
         self._owners = OwnerMemory(self._client, cluster, fresh_seconds=config.owners_fresh_seconds)
+        self._namespaces = NamespaceMemory(
+            self._client,
+            one_by_one=choice.places != ("",),
+            fresh_seconds=config.owners_fresh_seconds,
+        )
         self._pod_watches = [
             self._watching(PODS, place, _PodSink(self._pods, place, self._news))
-            for place in places(config.namespaces)
+            for place in choice.places
         ]
         self._node_watch = self._watching(NODES, "", self._nodes)
         self._threads: list[threading.Thread] = []
@@ -159,15 +168,13 @@ class LiveInventory:
         problems = self._pod_problems() + self._node_problems()
         now = self._clock()
         self._pods.prune(now)
-        found = assemble(
-            self._client,
-            at,
-            now=now,
+        known = Memories(
             pods=self._pods,
             nodes=self._nodes,
             owners=self._owners,
-            problems=problems,
+            namespaces=self._namespaces,
         )
+        found = assemble(self._client, at, known, now=now, problems=problems)
         self._owners.keep_only(
             [owner.uid for owner in found.owners]
             + [reference.uid for pod in found.pods for reference in pod.owners]

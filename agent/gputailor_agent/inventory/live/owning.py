@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from gputailor_agent.inventory import kinds, raw
-from gputailor_agent.inventory.gathering import ENTRYPOINT_HINT, RUNTIME_HINT
+from gputailor_agent.inventory.hints import hints
 from gputailor_agent.inventory.live.client import Client
 from gputailor_agent.inventory.live.discovering import ApiResource, Discovery
 from gputailor_agent.inventory.live.errors import (
@@ -66,11 +66,7 @@ def owner_of(body: Mapping[str, Any], resource: ApiResource, cluster: str) -> Ow
         for name, text in raw.string_map(metadata.annotations).items()
         if len(text) <= _LONGEST_ANNOTATION
     }
-    runtime = " ".join(dict.fromkeys(one.runtime for one in _templates(body) if one.runtime))
-    if runtime:
-        annotations[RUNTIME_HINT] = runtime
-    if isinstance(spec.get("entrypoint"), str):
-        annotations[ENTRYPOINT_HINT] = spec["entrypoint"][:_LONGEST_ANNOTATION]
+    annotations |= hints(spec, _templates(body))
     stated = any(key in spec for key in ("replicas", "parallelism", "minReplicas"))
     return Owner(
         cluster=cluster,

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from gputailor_agent.inventory.live.choosing import NamespaceChoice
 from gputailor_agent.inventory.live.client import Client
 from gputailor_agent.inventory.live.discovering import Discovery
 from gputailor_agent.inventory.live.errors import ClusterError
@@ -120,15 +121,15 @@ def missing_permissions(
 ) -> tuple[MissingPermission, ...]:
     """What of the rules the cluster does not grant us, asked by SelfSubjectAccessReview.
 
-    ``namespaces`` None asks for all at once. Groups that the cluster does not serve are left out.
-    Raises ``ClusterError`` when the cluster does not answer.
+    ``namespaces`` None (or a pattern) asks for all at once. Groups that the cluster does not serve
+    are left out. Raises ``ClusterError`` when the cluster does not answer.
     """
-    discovery = Discovery(client)
+    discovery, places = Discovery(client), NamespaceChoice.of(namespaces).places
     return tuple(
         missing
         for rule in reading_rules()
         for group, resource in _served(discovery, rule)
-        for namespace in (namespaces or ("",) if rule.scope == "namespaced" else ("",))
+        for namespace in (places if rule.scope == "namespaced" else ("",))
         if (missing := _missing(client, rule, group, resource, namespace)) is not None
     )
 

@@ -1,16 +1,19 @@
 """A cluster read once, as from a laptop: nothing is installed there and nothing stays behind."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from gputailor_agent.inventory.claims import Claims
+from gputailor_agent.inventory.live.choosing import NamespaceChoice
 from gputailor_agent.inventory.live.client import Client, connect
 from gputailor_agent.inventory.live.discovering import NODES, PODS, ApiResource, Discovery
 from gputailor_agent.inventory.live.errors import FORBIDDEN, AnswerError, ClusterError
 from gputailor_agent.inventory.live.listing import list_objects
+from gputailor_agent.inventory.live.naming import NamespaceMemory
 from gputailor_agent.inventory.live.owning import OwnerMemory, Reference, climbing
 from gputailor_agent.inventory.live.remembering import NodeMemory, PodEntry, PodMemory, unpack
 from gputailor_agent.model.inventory import Inventory
@@ -35,39 +38,42 @@ def read_live_inventory(
     """What a live cluster is asked for, as of ``at`` (Unix seconds).
 
     Holds the pods that ask for accelerators, their owners to the root, and all nodes.
-    ``namespaces``: only these (a Role in each is enough); None for all. What may not be read is
-    told in ``problems``. Raises ``ClusterError`` where no pods can be read at all.
+    ``namespaces``: only these (a Role in each is enough), by name or shell pattern; one behind
+    ``!`` is left out; None for all. What may not be read is told in ``problems``. Raises
+    ``ClusterError`` where no pods can be read at all.
     """
     client = connect(kubeconfig, context)
     try:
-        return read_from(client, cluster, namespaces=namespaces, at=at)
+        choice = NamespaceChoice.of(namespaces)
+        return read_from(client, cluster, choice, at=at)
     finally:
         client.close()
 
 
 def read_from(
-    client: Client, cluster: str, *, namespaces: Sequence[str] | None = None, at: float
+    client: Client, cluster: str, choice: NamespaceChoice | None = None, *, at: float
 ) -> Inventory:
     """The same through a client that is already there."""
+    choice = choice or NamespaceChoice()
     problems: list[str] = []
-    pods = PodMemory(cluster)
-    for namespace in places(namespaces):
+    pods = PodMemory(cluster, takes=choice.takes)
+    for namespace in choice.places:
         listing = _listed(client, PODS, namespace, pods.take, problems)
         pods.replace(listing or (), namespace or "", at, at)
-    if len(problems) == len(places(namespaces)):
+    if len(problems) == len(choice.places):
         raise ClusterError(no_pods(problems))
     nodes = NodeMemory(cluster)
     listing_of_nodes = _listed(client, NODES, "", nodes.take, [])
     if listing_of_nodes is None:
         problems.append(no_nodes(client.where))
     nodes.listed(listing_of_nodes or (), at, at)
-    owners = OwnerMemory(client, cluster)
-    return assemble(client, at, now=at, pods=pods, nodes=nodes, owners=owners, problems=problems)
-
-
-def places(namespaces: Sequence[str] | None) -> tuple[str, ...]:
-    """Where pods are asked for: each namespace, or ('',) for all at once."""
-    return tuple(dict.fromkeys(namespaces)) if namespaces else ("",)
+    memories = Memories(
+        pods=pods,
+        nodes=nodes,
+        owners=OwnerMemory(client, cluster),
+        namespaces=NamespaceMemory(client, one_by_one=choice.places != ("",)),
+    )
+    return assemble(client, at, memories, now=at, problems=problems)
 
 
 def no_pods(problems: Iterable[str]) -> str:
@@ -136,33 +142,37 @@ def read_claims(client: Client, entries: Sequence[PodEntry], problems: list[str]
     return claims
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memories:
+    """What is remembered of a cluster."""
+
+    pods: PodMemory
+    nodes: NodeMemory
+    owners: OwnerMemory
+    namespaces: NamespaceMemory
+
+
 def assemble(
-    client: Client,
-    at: float,
-    *,
-    now: float,
-    pods: PodMemory,
-    nodes: NodeMemory,
-    owners: OwnerMemory,
-    problems: Iterable[str] = (),
+    client: Client, at: float, known: Memories, *, now: float, problems: Iterable[str] = ()
 ) -> Inventory:
     """An inventory of what is remembered, with owners and claims read where they are missing.
 
     ``at`` is what the inventory says; ``now`` decides which owners are read anew (Unix seconds).
     """
     told = list(problems)
-    entries = pods.entries()
+    entries = known.pods.entries()
     references = references_of(entries)
-    owners.resolve(references, now)
+    known.owners.resolve(references, now)
     claims = read_claims(client, entries, told)
-    found = tuple(unpack(entries, pods.cluster, claims, told))
-    above = owners.above(reference for _, reference in references)
-    told += [*pods.problems(), *nodes.problems(), *owners.problems()]
+    found = tuple(unpack(entries, known.pods.cluster, claims, told))
+    above = known.owners.above(reference for _, reference in references)
+    told += [*known.pods.problems(), *known.nodes.problems(), *known.owners.problems()]
     return Inventory(
-        cluster=pods.cluster,
+        cluster=known.pods.cluster,
         at=at,
         pods=found,
-        nodes=nodes.nodes(),
+        nodes=known.nodes.nodes(),
         owners=tuple(above[uid] for uid in sorted(above)),
         problems=tuple(dict.fromkeys(told)),
+        namespaces=known.namespaces.labels((pod.namespace for pod in found), now),
     )

@@ -8,7 +8,7 @@ readings is not lost.
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -137,8 +137,14 @@ class MemoryBounds:
 class PodMemory:
     """The pods of a cluster that ask for accelerators. Safe to use from several threads."""
 
-    def __init__(self, cluster: str, bounds: MemoryBounds | None = None) -> None:
+    def __init__(
+        self,
+        cluster: str,
+        bounds: MemoryBounds | None = None,
+        takes: Callable[[str], bool] = lambda _: True,
+    ) -> None:
         self.cluster = cluster
+        self._takes = takes  # whether pods of a namespace are kept
         self._bounds = bounds or MemoryBounds()
         self._lock = threading.Lock()
         self._live: dict[str, PodEntry] = {}
@@ -157,6 +163,8 @@ class PodMemory:
 
     def _entry(self, parts: raw.RawPod) -> PodEntry | None:
         metadata, spec = parts.metadata or raw.RawMetadata(), parts.spec or raw.RawPodSpec()
+        if not self._takes(metadata.namespace or ""):
+            return None
         if spec.resource_claims:
             packed, owners = _PACK.encode(parts), owner_references(metadata)
             problems: list[str] = []

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gputailor_agent.model.judgement import Finding, Plan, Verdict
-from gputailor_agent.reports import html, markdown, plan_page, units
+from gputailor_agent.reports import console, html, markdown, plan_page, units
 from gputailor_agent.reports.document import (
     Block,
     Code,
@@ -19,7 +19,8 @@ from gputailor_agent.reports.document import (
     Paragraph,
     Table,
 )
-from gputailor_agent.reports.formats import render
+from gputailor_agent.reports.formats import Look, render
+from gputailor_agent.reports.plurals import agreed, length
 from gputailor_agent.reports.wording import say, sentence
 
 #: Rows of a table that a mail shows.
@@ -28,7 +29,8 @@ SHOWN_ROWS: Final = 60
 REPORT: Final = "report"
 IDLE: Final = "idle"
 
-_DAY_SECONDS: Final = 86400
+#: Lines of a mail's text are not longer (RFC 5322 asks for at most 78 characters).
+_MAIL: Final = Look(width=76)
 _LONGEST_SUBJECT: Final = 180
 
 
@@ -44,6 +46,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     html: str
     document: str
     name: str
+    plain: str = ""  # the text without any markup; '' in what earlier versions kept
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -64,7 +67,7 @@ def report_content(plan: Plan, period: str, *, public_url: str = "") -> Content:
     """The report of a plan for a period such as ``2026-01-05T07:00``."""
     saving = plan.saving_money_per_month
     told = f": {units.money(saving, per='month')} to save" if saving and saving.amount > 0 else ""
-    days = f"{plan.window.seconds / _DAY_SECONDS:.3g} days to {units.utc(plan.window.end)}"
+    days = f"{length(plan.window.seconds)} to {units.utc(plan.window.end)}"
     page = _with_origin(shortened(plan_page.compose(plan)), plan, period, public_url)
     return Content(
         kind=REPORT,
@@ -73,6 +76,7 @@ def report_content(plan: Plan, period: str, *, public_url: str = "") -> Content:
         made_at=plan.made_at,
         subject=_subject(f"GPU report {plan.cluster}, {days}{told}"),
         text=markdown.draw(page),
+        plain=console.draw(page, _MAIL),
         html=html.draw(page, public_url=public_url),
         document=render(plan, "json"),
         name=_file_name("gputailor-report", plan.cluster, period),
@@ -111,6 +115,7 @@ def notice_content(
             f"since {units.utc(since)}"
         ),
         text=markdown.draw(page),
+        plain=console.draw(page, _MAIL),
         html=html.draw(page, public_url=public_url),
         document=msgspec.json.encode(finding).decode(),
         name=_file_name("gputailor-idle", workload.cluster, period),
@@ -156,7 +161,8 @@ def shortened(page: Document, rows: int = SHOWN_ROWS) -> Document:
 def _short(block: Block, rows: int) -> Block:
     if not isinstance(block, Table) or len(block.rows) <= rows:
         return block
-    more = f"{len(block.rows) - rows} more rows are in the attached JSON. {block.caption}".strip()
+    left = agreed(f"{len(block.rows) - rows} more rows are in the attached JSON.")
+    more = f"{left} {block.caption}".strip()
     return msgspec.structs.replace(
         block, rows=block.rows[:rows], links=block.links[:rows], caption=more
     )

@@ -1,4 +1,4 @@
-"""Mails: text (Markdown), HTML and the JSON document in one message, and the way to the server.
+"""Mails: plain text, HTML and the JSON document in one message, and the way to the server.
 
 ``email.policy.SMTP`` refuses a line break in a header; subjects and names are cleaned before, so
 no name of a cluster or workload can add a header. A mail keeps its Message-ID and date however
@@ -54,7 +54,7 @@ def build(content: Content, *, mail_from: str, recipient: str, identity: str) ->
     mail["Message-ID"] = identity
     mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers, please
     mail["X-Gputailor-Period"] = content.period
-    mail.set_content(content.text)
+    mail.set_content(content.plain or content.text)
     mail.add_alternative(content.html, subtype="html")
     document = content.document.encode()
     if len(document) > PLAIN_BYTES:

@@ -4,7 +4,7 @@ The label set of a series is the same text in every answer of a server, so whoev
 meaning keeps it by those bytes and takes each one apart once.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -50,13 +50,28 @@ class Matrix(msgspec.Struct, frozen=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, rename="camel"):
-    """What every answer is wrapped in."""
+    """What every answer is wrapped in.
+
+    ``warnings`` of Thanos and Mimir say that a store did not answer, ``isPartial`` of
+    VictoriaMetrics' cluster that a storage node did not. Prometheus 3 puts remarks on the query
+    itself there, too.
+    """
 
     status: str
     data: msgspec.Raw = msgspec.Raw(b"null")
     error_type: str = ""
     error: str = ""
     warnings: list[str] = []
+    is_partial: bool = False
+
+    @property
+    def incomplete(self) -> list[str]:
+        """Why the answer lacks something; [] where it is whole."""
+        told = [one for one in self.warnings if not one.startswith(_REMARKS)]
+        return told or (["a part of the storage did not answer"] if self.is_partial else [])
+
+
+_REMARKS: Final = ("PromQL warning", "PromQL info")
 
 
 ENVELOPE = msgspec.json.Decoder(Envelope)
@@ -65,6 +80,49 @@ MATRIX = msgspec.json.Decoder(Matrix)
 LABELS = msgspec.json.Decoder(dict[str, str])
 LABEL_SETS = msgspec.json.Decoder(list[dict[str, str]])
 NAMES = msgspec.json.Decoder(list[str])
+
+
+def is_refusal(body: bytes) -> bool:
+    """Whether the server says itself why it refuses for good, whatever the status.
+
+    A query that timed out in the engine is answered with 503, too: the next one does no better.
+    """
+    try:
+        envelope = ENVELOPE.decode(body)
+    except msgspec.MsgspecError:
+        return False
+    return envelope.status == "error" and envelope.error_type in {"timeout", "bad_data"}
+
+
+def joined(before: Matrix, after: Matrix) -> Matrix:
+    """Two answers as one; of two samples for one time that of the first counts."""
+    found: dict[bytes, Series] = {bytes(one.metric): one for one in before.result}
+    for one in after.result:
+        key = bytes(one.metric)
+        known = dict(found[key].values) if key in found else {}
+        values = sorted({**dict(one.values), **known}.items())
+        found[key] = Series(metric=one.metric, values=values)
+    return Matrix(result=list(found.values()))
+
+
+def newest(one: Vector, other: Vector) -> Vector:
+    """Two answers for one time as one; of two values the larger, for counters and times rise."""
+    found: dict[bytes, Sample] = {}
+    for sample in (*one.result, *other.result):
+        known = found.get(bytes(sample.metric))
+        if known is None or not float(sample.value[1]) <= float(known.value[1]):
+            found[bytes(sample.metric)] = sample
+    return Vector(result=list(found.values()))
+
+
+def either(one: list[dict[str, str]], other: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Label sets of two answers, each once."""
+    return [dict(told) for told in sorted_sets([*one, *other])]
+
+
+def sorted_sets(sets: list[dict[str, str]]) -> list[tuple[tuple[str, str], ...]]:
+    """Label sets in an order of their own, each once."""
+    return sorted({tuple(sorted(one.items())) for one in sets})
 
 
 def labels_of(metric: msgspec.Raw) -> dict[str, str]:
@@ -77,3 +135,11 @@ def touched(data: Any) -> int | None:
     stats = getattr(data, "stats", None)
     samples = None if stats is None else stats.samples
     return None if samples is None else samples.total_queryable_samples
+
+
+def returned(data: Any) -> int:
+    """Values in an answer: the least its query can have touched."""
+    result = getattr(data, "result", None)
+    if not result:
+        return 0
+    return sum(len(one.values) for one in result) if isinstance(data, Matrix) else len(result)

@@ -1,167 +1,96 @@
 """The HTTP API of Prometheus and of what speaks like it, with care for the server.
 
-Queries go as POST forms (long selectors do not fit a URL). 429 and 503 are waited out with growing
-pauses, as is a lost connection; everything else is told with what to do. ``Cost`` counts requests
-and, where the server says so (``stats=all``), the samples its engine touched.
+Queries go as POST forms (long selectors do not fit a URL). Busy servers (429, 502, 503, 504), lost
+connections and answers that break off are tried again with growing, uneven pauses; everything else
+is told with what to do. A query too large for the server is asked for in halves of its time.
+``Cost`` counts requests and, where the server says so (``stats=all``), the samples its engine
+touched. ``take_partial`` tells which answers the server itself called incomplete.
 """
 
-import ssl
+import random
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, Self, TypeVar
 
 import httpx
 import msgspec
 
 from gputailor_agent.sources.prometheus import answers
+from gputailor_agent.sources.prometheus.access import (
+    Access,
+    Budget,
+    Cost,
+    PrometheusError,
+    TooMuchError,
+    base_url,
+)
 from gputailor_agent.sources.prometheus.answers import Matrix, Vector
+from gputailor_agent.sources.prometheus.failing import (
+    BUSY,
+    TOO_LARGE,
+    advice,
+    broken_off,
+    overloaded,
+    shortened,
+    stranger,
+    told_pause,
+    too_much,
+    unreachable,
+)
+
+__all__ = ["Access", "Budget", "Cost", "PrometheusClient", "PrometheusError", "base_url"]
 
 T = TypeVar("T")
 U = TypeVar("U")
 
-_RETRIED: Final = frozenset({429, 503})
 _LONGEST_PAUSE_SECONDS: Final = 30.0
-_EXCERPT: Final = 200
-_ADVICE: Final = {
-    401: "the credentials are missing or wrong: give a bearer token or user and password",
-    403: "these credentials may not query: ask for read access to the API",
-    404: "is this the base address of a Prometheus (without /api/v1)?",
-    413: "the proxy in front refuses long queries",
-    422: "the server refuses the size of the query (--query.max-samples)",
-}
-
-
-class PrometheusError(Exception):
-    """The server cannot be asked; the text says what, where and what to do."""
-
-
-class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """What reading may cost the server: requests at once, and samples touched in one go.
-
-    What lies beyond ``samples`` is left for the next go; the hour that is being read is finished.
-    """
-
-    concurrency: int = 2
-    samples: int = 500_000_000
-
-
-class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server is reached. A token file is read again at each request: tokens are rotated."""
-
-    bearer_token: str = ""
-    bearer_token_file: Path | None = None
-    username: str = ""
-    password: str = ""
-    headers: dict[str, str] = msgspec.field(default_factory=dict)
-    verify: bool = True
-    ca_file: Path | None = None
-    timeout_seconds: float = 60.0
-    attempts: int = 5
-
-    def __repr__(self) -> str:
-        """Without anything secret, for logs and traces."""
-        return f"Access(timeout_seconds={self.timeout_seconds:g}, attempts={self.attempts})"
-
-
-class Cost:
-    """What was asked so far. Safe to add to from several threads."""
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.samples = 0
-        self._lock = threading.Lock()
-
-    def add(self, samples: int) -> None:
-        """Count one request."""
-        with self._lock:
-            self.requests += 1
-            self.samples += samples
-
-
-class _Bearer(httpx.Auth):
-    """Sends a token, from a file anew at each request."""
-
-    def __init__(self, token: str, file: Path | None) -> None:
-        self._token = token
-        self._file = file
-
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Add the header."""
-        token = self._token if self._file is None else self._read(self._file)
-        request.headers["Authorization"] = f"Bearer {token}"
-        yield request
-
-    @staticmethod
-    def _read(file: Path) -> str:
-        try:
-            return file.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise PrometheusError(
-                f"the bearer token file {file} cannot be read: {error.strerror or error}"
-            ) from error
-
-
-def _auth(access: Access) -> httpx.Auth | None:
-    if access.bearer_token or access.bearer_token_file is not None:
-        return _Bearer(access.bearer_token, access.bearer_token_file)
-    if access.username:
-        return httpx.BasicAuth(access.username, access.password)
-    return None
-
-
-def _verify(access: Access) -> bool | ssl.SSLContext:
-    if access.ca_file is None or not access.verify:
-        return access.verify
-    try:
-        return ssl.create_default_context(cafile=access.ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise PrometheusError(f"the CA file {access.ca_file} cannot be used: {error}") from error
-
-
-def base_url(text: str) -> httpx.URL:
-    """Address of a server without a trailing slash; raises ``PrometheusError`` for anything else.
-
-    A path is kept: servers live behind prefixes.
-    """
-    try:
-        url = httpx.URL(text if "://" in text else f"http://{text}")
-    except httpx.InvalidURL as error:
-        raise PrometheusError(f"{text!r} is no address: {error}") from error
-    if url.scheme not in {"http", "https"} or not url.host:
-        raise PrometheusError(f"{text!r} is no address; expected http://host:9090 or https://…")
-    return url.copy_with(path=url.path.rstrip("/").removesuffix("/api/v1") or "/")
+_SHORTEST_SPAN_SECONDS: Final = 60.0
+_ONLY_READING: Final = frozenset({httpx.codes.METHOD_NOT_ALLOWED, httpx.codes.FORBIDDEN})
 
 
 class PrometheusClient:
-    """One server. Close it, or use it as a context manager; safe for several threads."""
+    """One server. Close it, or use it as a context manager; safe for several threads.
+
+    ``clock`` (Unix seconds) is held against the server's; ``jitter`` gives numbers in 0..1.
+    """
 
     def __init__(
         self,
         url: str,
         access: Access,
         *,
-        concurrency: int = 2,
+        budget: Budget | None = None,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        jitter: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        self._budget = budget or Budget()
         self._base = base_url(url)
         self.shown = str(self._base.copy_with(username=None, password=None)).rstrip("/")
-        self.cost = Cost()
+        self.cost = Cost(self._budget.samples_per_second, sleep=sleep)
+        #: Our clock less the server's, as of the last answer that told the time (to a second).
+        self.skew_seconds: float | None = None
+        #: How often each question is asked: more than once where servers behind one address differ.
+        self.looks = 1
+        self._partial: dict[str, None] = {}
+        self._noting = threading.Lock()
         self._access = access
-        self._sleep = sleep
+        self._sleep, self._jitter, self._clock = sleep, jitter, clock
         self._method = "POST"
         self._client = httpx.Client(
-            auth=_auth(access),
+            auth=access.auth(),
             headers={"User-Agent": "gputailor-agent", **access.headers},
+            params=access.parameters,
             timeout=httpx.Timeout(access.timeout_seconds, connect=10.0),
-            verify=_verify(access) if transport is None else True,
+            verify=access.tls() if transport is None else True,
             transport=transport,
-            limits=httpx.Limits(max_connections=concurrency),
+            limits=httpx.Limits(max_connections=self._budget.concurrency),
         )
-        self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="prometheus")
+        self._pool = ThreadPoolExecutor(self._budget.concurrency, thread_name_prefix="prometheus")
 
     def __enter__(self) -> Self:
         """Itself."""
@@ -178,19 +107,43 @@ class PrometheusClient:
 
     def each(self, work: Callable[[T], U], items: Iterable[T]) -> list[U]:
         """Do the work for each item, as many at once as allowed; the order is kept."""
+        if self.looks > 1:  # one after another, so that questions come to each server in turn
+            return [work(item) for item in items]
         return list(self._pool.map(work, items))
+
+    def take_partial(self) -> tuple[str, ...]:
+        """Return why answers were incomplete since it was last asked, in the server's words."""
+        with self._noting:
+            told, self._partial = tuple(self._partial), {}
+        return told
 
     def query(self, expression: str, at: float) -> Vector:
         """Evaluate at one time (Unix seconds)."""
-        return self._ask(
-            "query", {"query": expression, "time": f"{at:.3f}"}, answers.VECTOR, expression
+        form = {"query": expression, "time": f"{at:.3f}"}
+        return self._looking(
+            lambda: self._ask("query", form, answers.VECTOR, expression), answers.newest
         )
 
     def query_raw(self, expression: str, at: float) -> Matrix:
         """Evaluate a range selector at one time: raw samples."""
-        return self._ask(
-            "query", {"query": expression, "time": f"{at:.3f}"}, answers.MATRIX, expression
+        form = {"query": expression, "time": f"{at:.3f}"}
+        return self._looking(
+            lambda: self._ask("query", form, answers.MATRIX, expression), answers.joined
         )
+
+    def samples(self, selector: str, seconds: float, at: float) -> Matrix:
+        """Raw samples of a selector in so many seconds up to ``at``, in parts where need be.
+
+        Some servers count the sample at the very begin of the span, some do not.
+        """
+        try:
+            return self.query_raw(f"{selector}[{seconds:.0f}s]", at)
+        except TooMuchError:
+            if seconds <= _SHORTEST_SPAN_SECONDS:
+                raise
+        half = seconds // 2
+        before = self.samples(selector, seconds - half, at - half)
+        return answers.joined(before, self.samples(selector, half, at))
 
     def query_range(self, expression: str, start: float, end: float, step: float) -> Matrix:
         """Evaluate at each step from ``start`` to ``end``, both included."""
@@ -200,17 +153,61 @@ class PrometheusClient:
             "end": f"{end:.3f}",
             "step": f"{step:g}",
         }
-        return self._ask("query_range", form, answers.MATRIX, expression)
+        try:
+            return self._looking(
+                lambda: self._ask("query_range", form, answers.MATRIX, expression), answers.joined
+            )
+        except TooMuchError:
+            steps = int((end - start) // step)
+            if steps < 1:
+                raise
+        middle = start + steps // 2 * step
+        before = self.query_range(expression, start, middle, step)
+        return answers.joined(before, self.query_range(expression, middle + step, end, step))
 
     def series(self, selector: str, start: float, end: float) -> list[dict[str, str]]:
         """Label sets that may have samples in the time; touches none."""
         form = {"match[]": selector, "start": f"{start:.3f}", "end": f"{end:.3f}"}
-        return self._ask("series", form, answers.LABEL_SETS, selector)
+        return self._looking(
+            lambda: self._ask("series", form, answers.LABEL_SETS, selector), answers.either
+        )
+
+    def agrees(self, selector: str, start: float, end: float) -> bool:
+        """Whether two connections are told of the same series in the time, and at its end.
+
+        Where not, several servers that know different things answer at one address.
+        """
+        form = {"match[]": selector, "start": f"{start:.3f}", "end": f"{end:.3f}"}
+        now = {"query": f"count({selector})", "time": f"{end:.3f}"}
+        sets = [
+            answers.sorted_sets(self._ask("series", form, answers.LABEL_SETS, selector, apart=True))
+            for _ in range(2)
+        ]
+        counts = [
+            [told.value[1] for told in vector.result]
+            for vector in (
+                self._ask("query", now, answers.VECTOR, selector, apart=True) for _ in range(2)
+            )
+        ]
+        return sets[0] == sets[1] and counts[0] == counts[1]
+
+    def _looking(self, ask: Callable[[], T], join: Callable[[T, T], T]) -> T:
+        found = ask()
+        for _ in range(self.looks - 1):
+            found = join(found, ask())
+        return found
 
     def metric_names(self, selector: str, start: float, end: float) -> list[str]:
         """Names of the metrics that a selector finds in the time."""
         form = {"match[]": selector, "start": f"{start:.3f}", "end": f"{end:.3f}"}
         return self._ask("label/__name__/values", form, answers.NAMES, selector, method="GET")
+
+    def status(self, page: str, kind: type[T]) -> T | None:
+        """A page under ``status/``; None where the server has none such, or none like it."""
+        try:
+            return self._ask(f"status/{page}", {}, msgspec.json.Decoder(kind), page, method="GET")
+        except PrometheusError:
+            return None
 
     def _ask(
         self,
@@ -218,95 +215,95 @@ class PrometheusClient:
         form: dict[str, str],
         decoder: msgspec.json.Decoder[T],
         what: str,
+        *,
         method: str | None = None,
+        apart: bool = False,
     ) -> T:
+        self.cost.wait()
         if path.startswith("query"):
             form |= {"stats": "all", "timeout": f"{self._access.timeout_seconds:g}s"}
-        response = self._send(path, form, method)
-        try:
-            envelope = answers.ENVELOPE.decode(response.content)
-            if envelope.status != "success":
-                raise PrometheusError(
-                    f"{self.shown} refused {_short(what)}: {envelope.error or envelope.error_type}"
-                    f"{_advice(response.status_code)}"
-                )
-            data = decoder.decode(envelope.data)
-        except msgspec.MsgspecError as error:
-            raise PrometheusError(self._stranger(response, error)) from error
+        for attempt in range(1, self._access.attempts + 1):
+            response, body = self._send(path, form, method, apart=apart or self.looks > 1)
+            try:
+                return self._read(response.status_code, body, decoder, what)
+            except msgspec.MsgspecError as error:
+                if not broken_off(body) or attempt == self._access.attempts:
+                    raise PrometheusError(stranger(self.shown, response, body, error)) from error
+            self._sleep(self._pause(attempt))
+        raise PrometheusError(f"{self.shown}: no attempt was allowed")
+
+    def _read(self, status: int, body: bytes, decoder: msgspec.json.Decoder[T], what: str) -> T:
+        envelope = answers.ENVELOPE.decode(body)
+        if envelope.status != "success":
+            said = (
+                f"{self.shown} refused {shortened(what)}: {envelope.error or envelope.error_type}"
+            )
+            if too_much(status, envelope.error):
+                raise TooMuchError(said + advice(TOO_LARGE))
+            raise PrometheusError(said + ("" if status == TOO_LARGE else advice(status)))
+        data = decoder.decode(envelope.data)
         samples = answers.touched(data)
-        self.cost.add(_returned(data) if samples is None else samples)
+        self.cost.add(answers.returned(data) if samples is None else samples)
+        with self._noting:
+            self._partial |= dict.fromkeys(envelope.incomplete)
         return data
 
-    def _send(self, path: str, form: Mapping[str, str], method: str | None) -> httpx.Response:
+    def _send(
+        self, path: str, form: Mapping[str, str], method: str | None, *, apart: bool
+    ) -> tuple[httpx.Response, bytes]:
+        # a connection that is kept stays with one server
+        headers = {"Connection": "close"} if apart else {}
         url = f"{str(self._base).rstrip('/')}/api/v1/{path}"
         for attempt in range(1, self._access.attempts + 1):
             last = attempt == self._access.attempts
-            pause = min(_LONGEST_PAUSE_SECONDS, 0.5 * 2.0**attempt)
+            pause = self._pause(attempt)
             try:
-                response = self._once(url, form, method or self._method)
+                response, body = self._once(url, form, method or self._method, headers)
             except httpx.TransportError as error:
                 if last or not isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
-                    raise PrometheusError(self._unreachable(error)) from error
-            else:
-                if response.status_code not in _RETRIED:
-                    return response
-                if last:
                     raise PrometheusError(
-                        f"{self.shown} answered {response.status_code} {attempt} times: it is "
-                        "overloaded; try later, or lower the concurrency"
-                    )
-                pause = min(_LONGEST_PAUSE_SECONDS, max(pause, _told_pause(response)))
+                        unreachable(self.shown, self._access.timeout_seconds, error)
+                    ) from error
+            else:
+                if response.status_code not in BUSY or answers.is_refusal(body):
+                    return response, body
+                if last:
+                    raise PrometheusError(overloaded(self.shown, response.status_code, attempt))
+                pause = min(_LONGEST_PAUSE_SECONDS, max(pause, told_pause(response)))
             self._sleep(pause)
         raise PrometheusError(f"{self.shown}: no attempt was allowed")
 
-    def _once(self, url: str, form: Mapping[str, str], method: str) -> httpx.Response:
+    def _pause(self, attempt: int) -> float:
+        """Grows with each attempt; half of it is left to chance, so that few come back at once."""
+        grown = min(_LONGEST_PAUSE_SECONDS, 0.5 * 2.0**attempt)
+        return grown * (0.5 + 0.5 * self._jitter())
+
+    def _once(
+        self, url: str, form: Mapping[str, str], method: str, headers: Mapping[str, str]
+    ) -> tuple[httpx.Response, bytes]:
         if method == "POST":
-            response = self._client.post(url, data=form)
-            if response.status_code != httpx.codes.METHOD_NOT_ALLOWED:
-                return response
+            response, body = self._whole("POST", url, data=form, headers=headers)
+            if response.status_code not in _ONLY_READING:
+                return response, body
             self._method = "GET"  # a proxy that lets only reading through
-        return self._client.get(url, params=form)
+        return self._whole("GET", url, params=form, headers=headers)
 
-    def _unreachable(self, error: httpx.TransportError) -> str:
-        if isinstance(error, httpx.TimeoutException):
-            return (
-                f"{self.shown} did not answer within {self._access.timeout_seconds:g} s; "
-                "try later, or raise the timeout"
-            )
-        text = str(error) or type(error).__name__
-        tls = "certificate" in text.lower() or "ssl" in text.lower()
-        advice = "give the CA that signed it" if tls else "is the address right and reachable?"
-        return f"{self.shown} cannot be reached: {text}; {advice}"
+    def _whole(self, method: str, url: str, **more: Any) -> tuple[httpx.Response, bytes]:
+        body = bytearray()
+        with self._client.stream(method, url, **more) as response:
+            self._look_at_clock(response)
+            for part in response.iter_bytes():
+                body += part
+                if len(body) > self._budget.answer_bytes:
+                    raise TooMuchError(
+                        f"{self.shown} answered more than {self._budget.answer_bytes >> 20} MiB"
+                        "; look at fewer series (--prometheus-label) or a shorter window"
+                    )
+        return response, bytes(body)
 
-    def _stranger(self, response: httpx.Response, error: msgspec.MsgspecError) -> str:
-        said = " ".join(response.text.split())[:_EXCERPT]
-        if response.is_success:
-            return (
-                f"{self.shown} is no Prometheus API ({error}); it began: {said!r}"
-                " - perhaps a login page stands in front"
-            )
-        reason = f"{response.status_code} {response.reason_phrase}"
-        return f"{self.shown} answered {reason}{_advice(response.status_code)} ({said!r})"
-
-
-def _advice(status: int) -> str:
-    return f"; {_ADVICE[status]}" if status in _ADVICE else ""
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"
-
-
-def _told_pause(response: httpx.Response) -> float:
-    try:
-        return max(0.0, float(response.headers.get("Retry-After", "0")))
-    except ValueError:
-        return 0.0
-
-
-def _returned(data: Any) -> int:
-    """Values in an answer: the least its query can have touched."""
-    result = getattr(data, "result", None)
-    if not result:
-        return 0
-    return sum(len(one.values) for one in result) if isinstance(data, Matrix) else len(result)
+    def _look_at_clock(self, response: httpx.Response) -> None:
+        try:
+            server = parsedate_to_datetime(response.headers["Date"]).timestamp()
+        except (KeyError, ValueError, TypeError):
+            return
+        self.skew_seconds = self._clock() - server

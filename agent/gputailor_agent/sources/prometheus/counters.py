@@ -8,7 +8,7 @@ of series that lived in the hour. Values at an hour's end are up to one scrape o
 boundary is read the same way, a sum over hours is right to one scrape at each of its two ends.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -20,20 +20,25 @@ from gputailor_agent.dialects.gputailor_series import (
     CONTAINER,
     DEVICE,
     DEVICE_INFO,
+    DEVICE_UP,
     PROCESS_START,
 )
 from gputailor_agent.model.usage import Page
 from gputailor_agent.sources.assembly import assemble
+from gputailor_agent.sources.prometheus.answers import Sample, Vector
 from gputailor_agent.sources.prometheus.client import PrometheusClient
 from gputailor_agent.sources.prometheus.history import SLOT_SECONDS, Life, life_of
 from gputailor_agent.sources.prometheus.placing import Placed, Placer, Reading, Target, settled
 from gputailor_agent.sources.prometheus.promql import chunks, equal, one_of, selector
+from gputailor_agent.sources.prometheus.splitting import Splitting
 
 #: Older than this at an hour's end, a series has ended. Exporters publish an ended container for
 #: two scrapes and 60 s; a Prometheus that is not told of an end keeps a value for 300 s.
 LOOK_BACK_SECONDS: Final = 150.0
 
-_AT_ONCE: Final = 20_000  # series in one answer: some 6 MB
+_CONSTANT: Final = tuple(name for name in DEVICE if name not in {DEVICE_INFO, DEVICE_UP})
+_DAY_SECONDS: Final = 86_400
+
 _CLOCK_SKEW_SECONDS: Final = 60.0  # between the exporter's clock and the server's
 
 
@@ -64,7 +69,9 @@ class CounterReader:
         self._client = client
         self._matchers = matchers
         self._look_back = look_back_seconds
-        self._series: int | None = None  # of one reading, as last seen
+        self._splitting = Splitting(client, self._select)
+        self._told: set[bytes] = set()  # devices whose constants are known
+        self._constants: list[Sample] = []
 
     def boundary(self, at: float) -> list[Page]:
         """A page of each node as of one time."""
@@ -90,36 +97,54 @@ class CounterReader:
         pages = _pages(readings, endings)
         return [_dated(page, ages.get(page.exporter, 0.0), begin, end) for page in pages]
 
-    def _select(self, names: tuple[str, ...], *matchers: str) -> str:
+    def _select(self, names: Sequence[str], *matchers: str) -> str:
         return selector(names, *self._matchers, *matchers)
-
-    def _portions(self) -> list[tuple[str, ...]]:
-        """Names to ask for together: all in a small cluster, else each, to bound an answer."""
-        if self._series is not None and self._series <= _AT_ONCE:
-            return [(*CONTAINER, *DEVICE)]
-        return [*((name,) for name in CONTAINER), DEVICE]
 
     def _whole(self, at: float) -> Reading:
         """Everything alive at one time; not what ended, though the server still shows it."""
-        plain = [self._select(names) for names in self._portions()]
         aged = [f"timestamp({self._select((name,))})" for name in (ALLOCATED_SECONDS, DEVICE_INFO)]
-        *values, holders, devices = self._client.each(
-            lambda expression: self._client.query(expression, at), [*plain, *aged]
-        )
-        alive: set[object] = set()
+        holders, devices = self._client.each(lambda one: self._client.query(one, at), aged)
+        values = self._splitting.whole((*CONTAINER, DEVICE_UP), at)
+        alive: dict[object, tuple[float, str]] = {}  # when last told of, and by which copy
         for name, vector in ((ALLOCATED_SECONDS, holders), (DEVICE_INFO, devices)):
             for sample in vector.result:
                 placed = self.placer.find(sample.metric, name)
                 if placed is not None and float(sample.value[1]) >= at - self._look_back:
-                    alive.add((placed.target, placed.place.holder))
-        self._series = sum(len(vector.result) for vector in values)
-        reading = Reading()
-        for vector in values:
-            for sample in vector.result:
-                placed = self.placer.find(sample.metric)
-                if placed is not None and (placed.target, placed.place.holder) in alive:
-                    reading.put(placed, float(sample.value[1]))
+                    key, told = (placed.target, placed.place.holder), float(sample.value[1])
+                    alive[key] = max(alive.get(key, (0.0, "")), (told, placed.origin))
+        reading = self._put((*values, *self._read_constants(devices, at)), alive)
+        for sample in devices.result:  # what a device is stands in the labels
+            placed = self.placer.find(sample.metric, DEVICE_INFO)
+            if placed is not None and (placed.target, None) in alive:
+                reading.put(placed, 1.0)
         self._note_starts(reading, at)
+        return reading
+
+    def _read_constants(self, devices: Vector, at: float) -> list[Sample]:
+        """What does not change of a device: read for a new one, and of all of them once a day."""
+        there = {bytes(sample.metric) for sample in devices.result}
+        if not there <= self._told or not at % _DAY_SECONDS:
+            self._told = there
+            self._constants = self._client.query(self._select(_CONSTANT), at).result
+        return self._constants
+
+    def _put(self, samples: Iterable[Sample], alive: Mapping[object, tuple[float, str]]) -> Reading:
+        """What is alive; of copies of a series that of the server that was told last."""
+        reading = Reading()
+        newest: list[tuple[Placed, float]] = []
+        for sample in samples:
+            placed = self.placer.find(sample.metric)
+            if placed is None:
+                continue
+            told = alive.get((placed.target, placed.place.holder))
+            if told is None:
+                continue
+            if placed.origin == told[1]:
+                newest.append((placed, float(sample.value[1])))
+            else:
+                reading.put(placed, float(sample.value[1]))
+        for placed, value in newest:  # a page takes the last value that it is given
+            reading.put(placed, value)
         return reading
 
     def _ages(self, at: float) -> dict[str, float]:
@@ -149,11 +174,13 @@ class CounterReader:
         target, at = moment
         own = equal(target._asdict())
         reading = Reading()
-        expression = self._select((*CONTAINER, *DEVICE, PROCESS_START), *own)
-        for sample in self._client.query(expression, at).result:
-            placed = self.placer.find(sample.metric)
-            if placed is not None:
-                reading.put(placed, float(sample.value[1]))
+        found = [
+            (float(sample.value[1]), placed)
+            for sample in self._splitting.of((*CONTAINER, *DEVICE, PROCESS_START), at, *own)
+            if (placed := self.placer.find(sample.metric)) is not None
+        ]
+        for value, placed in sorted(found, key=_value):  # the last, so the newest, of copies counts
+            reading.put(placed, value)
         return reading
 
     def _suspects(
@@ -187,12 +214,10 @@ class CounterReader:
 
     def _lives(self, suspects: list[_Listed], begin: float, end: float) -> list[Life]:
         wanted = {(one.target, one.holder): one.node for one in suspects}
-        span = f"[{round(end - begin)}s]"
-        expressions = [
-            self._select((ALLOCATED_SECONDS,), pods) + span for pods in _pod_matchers(suspects)
-        ]
-        lives: list[Life] = []
-        for matrix in self._client.each(lambda e: self._client.query_raw(e, end), expressions):
+        span = round(end - begin)
+        selectors = [self._select((ALLOCATED_SECONDS,), pods) for pods in _pod_matchers(suspects)]
+        lives: dict[tuple[Target, Holder], Life] = {}
+        for matrix in self._client.each(lambda s: self._client.samples(s, span, end), selectors):
             for series in matrix.result:
                 placed = self.placer.find(series.metric)
                 if placed is None or (holder := placed.place.holder) is None:
@@ -202,8 +227,8 @@ class CounterReader:
                     samples = [(at, float(value)) for at, value in series.values]
                     life = life_of(placed.target, node, holder, samples, begin)
                     if life is not None:
-                        lives.append(life)
-        return lives
+                        lives[life.target, holder] = life.of_both(lives.get((life.target, holder)))
+        return list(lives.values())
 
     def _endings(self, ended: list[Life], end: float) -> list[Ending]:
         """Last counters of containers that ended, read in slots of their last samples."""
@@ -243,16 +268,20 @@ class CounterReader:
 
         Read as ranges: some servers take the names off what ``last_over_time`` returns.
         """
-        expressions = [
-            f"{self._select(names, one_of(label, part))}[{seconds:.0f}s]"
-            for part in chunks(pods)
-            for label in ("pod", "exported_pod")
+        pod_matchers = [
+            one_of(label, part) for part in chunks(pods) for label in ("pod", "exported_pod")
         ]
-        for matrix in self._client.each(lambda e: self._client.query_raw(e, at), expressions):
-            for series in matrix.result:
-                placed = self.placer.find(series.metric)
-                if placed is not None and series.values:
-                    yield placed, float(series.values[-1][1])
+        asked = self._client.each(
+            lambda matcher: self._splitting.raw(names, seconds, at, matcher), pod_matchers
+        )
+        lasts = [
+            (series.values[-1], placed)
+            for found in asked
+            for series in found
+            if series.values and (placed := self.placer.find(series.metric)) is not None
+        ]
+        for (_, value), placed in sorted(lasts, key=_time):  # the newest of copies comes last
+            yield placed, float(value)
 
     def _slot(self, at: float, lives: list[Life]) -> Iterable[Ending]:
         values: dict[tuple[Target, Holder], Ending] = {
@@ -266,6 +295,14 @@ class CounterReader:
             if ending is not None:
                 ending[1].append((placed.place, value))
         return values.values()
+
+
+def _value(told: tuple[float, Placed]) -> float:
+    return told[0]
+
+
+def _time(told: tuple[tuple[float, str], Placed]) -> float:
+    return told[0][0]
 
 
 def _pod_matchers(suspects: Iterable[_Listed]) -> list[str]:

@@ -30,6 +30,16 @@ class Life(NamedTuple):
         """End of the slot that holds the last sample; slots do not hold their begin."""
         return math.ceil(self.last / SLOT_SECONDS) * SLOT_SECONDS
 
+    def of_both(self, other: "Life | None") -> "Life":
+        """This life and what another copy of the same series tells of it.
+
+        Each copy was scraped at times of its own: the one that saw more tells when it began anew.
+        """
+        if other is None:
+            return self
+        fuller = max(self, other, key=lambda one: (one.last - one.first, one.last))
+        return fuller._replace(first=min(self.first, other.first), last=max(self.last, other.last))
+
 
 def life_of(
     target: Target, node: str, holder: Holder, samples: Iterable[tuple[float, float]], after: float

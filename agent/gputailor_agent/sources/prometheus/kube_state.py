@@ -58,7 +58,7 @@ class KubeStateReader:
         self._client = PrometheusClient(
             url,
             access or Access(),
-            concurrency=self._budget.concurrency,
+            budget=self._budget,
             transport=transport,
             sleep=sleep,
         )
@@ -93,7 +93,9 @@ class KubeStateReader:
         asking = self._select(REQUESTS, f"resource=~{quoted(accelerators)}")
         at, asked_now = self._present(accelerators, start, end)
         if at is None:
-            return KubeState(at=end, found=False, current=False)
+            return KubeState(
+                at=end, found=False, current=False, partial=self._client.take_partial()
+            )
         here = {sample.labels["uid"] for sample in asked_now if sample.labels.get("uid")}
         ever = {original(one).get("uid", "") for one in self._client.series(asking, start, at)}
         gone = sorted(ever - here - {""})
@@ -113,6 +115,7 @@ class KubeStateReader:
             gone=life.seen,
             ran=life.ran,
             unread=life.unread,
+            partial=self._client.take_partial(),
         )
 
     def _select(self, metrics: Sequence[str], *matchers: str) -> str:
@@ -154,7 +157,7 @@ class KubeStateReader:
         """When each pod last had a sample, out of its raw samples."""
         found: dict[str, float] = {}
         chosen = self._select((metric,), _RUNNING, one_of("uid", uids))
-        for series in self._client.query_raw(f"{chosen}[{span}s]", at).result:
+        for series in self._client.samples(chosen, span, at).result:
             uid = original(labels_of(series.metric)).get("uid", "")
             for when, _ in series.values:
                 found[uid] = max(found.get(uid, when), when)

@@ -4,8 +4,9 @@ A target (job and instance) is one exporter process or its successor at the same
 kept per node: the exporter of a node that comes back under another address is the same exporter.
 """
 
+import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -13,6 +14,13 @@ import msgspec
 from gputailor_agent.dialects import Field, Holder, Place, PlaceError
 from gputailor_agent.dialects.gputailor import DIALECT
 from gputailor_agent.sources.prometheus.answers import labels_of
+from gputailor_exporter import metrics
+
+#: Labels that our exporter or a scrape gives; others tell which of several servers stored a series.
+_KNOWN: Final = frozenset(
+    {"__name__", "le", "job", "instance"} | {x for one in metrics.FAMILIES for x in one.labels}
+)
+_RENAMED: Final = "exported_"
 
 _REMEMBERED: Final = 400_000  # series; emptied when full, since pods come and go
 
@@ -25,11 +33,15 @@ class Target(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Where one series belongs."""
+    """Where one series belongs.
+
+    ``origin``: labels that neither the exporter nor the scrape gave, such as ``replica="a"``.
+    """
 
     target: Target
     node: str
     place: Place
+    origin: str = ""
 
 
 class Reading:
@@ -53,7 +65,8 @@ class Reading:
     def started(self, target: Target) -> float | None:
         """Start of the target's process, where the reading says."""
         found = self.values.get(target, ())
-        return next((v for place, v in found if place.field is Field.PROCESS_STARTED), None)
+        told = [value for place, value in found if place.field is Field.PROCESS_STARTED]
+        return max(told, default=None)  # of several servers one may not know of the next process
 
     def node(self, target: Target) -> str:
         """The target's node; its instance where it names none."""
@@ -122,12 +135,22 @@ class Placer:
             return None
         if place is None:
             return None
-        return Placed(target_of(labels), node_of(labels), place)
+        return Placed(target_of(labels), node_of(labels), place, origin_of(labels))
 
 
 def target_of(labels: dict[str, str]) -> Target:
     """The target a series came from."""
     return Target(labels.get("job", ""), labels.get("instance", ""))
+
+
+def origin_of(labels: Mapping[str, str]) -> str:
+    """Labels that tell copies of one series apart; '' where there are none."""
+    more = [
+        f"{name}={value}"
+        for name, value in sorted(labels.items())
+        if name.removeprefix(_RENAMED) not in _KNOWN
+    ]
+    return sys.intern(",".join(more)) if more else ""
 
 
 def node_of(labels: dict[str, str]) -> str:

@@ -5,6 +5,7 @@ import msgspec
 from gputailor_agent.dialects.base import Holder
 from gputailor_agent.dialects.gauges import Gauge
 from gputailor_agent.model.usage import HOUR_SECONDS, Device, Page
+from gputailor_agent.sources.prometheus.container_readings import ContainerHour
 
 #: Gauges are read as means (memory as maxima) of so many seconds.
 STEP_SECONDS = 300
@@ -63,7 +64,9 @@ class HourReading(msgspec.Struct, frozen=True, kw_only=True):
     pages: tuple[Page, ...] = ()
     gauges: tuple[GaugeHour, ...] = ()
     problems: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()  # why answers were incomplete, in the server's words
     samples: int = 0  # that the server touched
+    beside: ContainerHour = ContainerHour()  # of the containers themselves and their nodes
 
     @property
     def whole(self) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, Self
 
 import httpx
@@ -10,19 +10,22 @@ import httpx
 from gputailor_agent.dialects import gputailor
 from gputailor_agent.dialects.gauges import gauge_dialects
 from gputailor_agent.dialects.gputailor_series import ALLOCATED_SECONDS, DEVICE_INFO, PREFIX
-from gputailor_agent.model.usage import HOUR_SECONDS
+from gputailor_agent.model.usage import HOUR_SECONDS, Page
 from gputailor_agent.sources.prometheus.client import (
     Access,
     Budget,
     Cost,
     PrometheusClient,
 )
+from gputailor_agent.sources.prometheus.containers import ContainerReader
 from gputailor_agent.sources.prometheus.counters import LOOK_BACK_SECONDS, CounterReader
 from gputailor_agent.sources.prometheus.gauges import GaugeReader, Present, present_gauges
-from gputailor_agent.sources.prometheus.promql import equal, quoted
+from gputailor_agent.sources.prometheus.promql import equal, quoted, selector
 from gputailor_agent.sources.prometheus.readings import GaugeHour, HourReading
 
 _OURS: Final = frozenset({ALLOCATED_SECONDS, DEVICE_INFO})
+_LOOKS: Final = 4  # at each question, where servers behind one address tell different things
+_SKEW_SECONDS: Final = 5.0  # that a slow answer may make of equal clocks
 
 
 class PrometheusSource:
@@ -50,12 +53,13 @@ class PrometheusSource:
         self._client = PrometheusClient(
             url,
             access or Access(),
-            concurrency=self.budget.concurrency,
+            budget=self.budget,
             transport=transport,
             sleep=sleep,
         )
         self._matchers = equal(self.labels)
         self._counters = CounterReader(self._client, cluster, self._matchers, look_back_seconds)
+        self._containers = ContainerReader(self._client, self._matchers)
         self._gauges = {
             dialect.name: GaugeReader(self._client, dialect, cluster, self._matchers)
             for dialect in gauge_dialects()
@@ -79,13 +83,29 @@ class PrometheusSource:
         return self._client.shown
 
     @property
+    def client(self) -> PrometheusClient:
+        """The server itself."""
+        return self._client
+
+    @property
     def cost(self) -> Cost:
         """What was asked of the server so far."""
         return self._client.cost
 
+    def ahead_seconds(self) -> float:
+        """How far our clock is ahead of the server's; 0 where it is not, or nobody can tell.
+
+        What has not happened yet by the server's clock must not count as missing. Raises
+        ``PrometheusError``.
+        """
+        if self._client.skew_seconds is None:
+            self._client.status("buildinfo", dict)
+        skew = self._client.skew_seconds or 0.0
+        return skew if skew > _SKEW_SECONDS else 0.0
+
     def dialects(self, start: float, end: float) -> tuple[str, ...]:
         """Names of the exporters that the server has metrics of in the time."""
-        return tuple(sorted(self._present(start, end)))
+        return tuple(sorted(self.present(start, end)))
 
     def hours(
         self,
@@ -101,7 +121,8 @@ class PrometheusSource:
         (from an earlier call); None: they are read first. Raises ``PrometheusError``.
         """
         first = math.floor(start / HOUR_SECONDS) * HOUR_SECONDS
-        present = self._present(first, end)
+        present = self.present(first, end)
+        self._containers.look(first, end)
         seen: set[str] | None = None if known is None else set(known)
         spent = self.cost.samples
         for hour in range(first, math.ceil(end), HOUR_SECONDS):
@@ -111,7 +132,7 @@ class PrometheusSource:
             seen = (seen or set()) | {page.exporter for page in reading.pages}
             yield reading
 
-    def _present(self, start: float, end: float) -> dict[str, tuple[Present, ...]]:
+    def present(self, start: float, end: float) -> dict[str, tuple[Present, ...]]:
         """Dialects on the server; those of gauges with the gauges there are."""
         dialects = gauge_dialects()
         prefixes = [PREFIX, *(prefix for one in dialects for prefix in one.prefixes)]
@@ -135,6 +156,7 @@ class PrometheusSource:
         seen: Collection[str] | None,
     ) -> HourReading:
         before = self.cost.samples
+        problems = self.look_closer(hour, end, present)
         pages = []
         if gputailor.NAME in present:
             first = self._counters.boundary(hour) if seen is None else []
@@ -146,11 +168,41 @@ class PrometheusSource:
                 found = reader.hour(hour, end, present[name])
                 if found is not None:
                     gauges.append(found)
+        beside = self._containers.hour(hour, end, _holding(pages, gauges))
         return HourReading(
             hour=hour,
             end=end,
             pages=tuple(pages),
             gauges=tuple(gauges),
-            problems=tuple(self._counters.placer.take_faults()),
+            beside=beside,
+            problems=(*problems, *beside.problems, *self._counters.placer.take_faults()),
+            partial=self._client.take_partial(),
             samples=self.cost.samples - before,
         )
+
+    def look_closer(
+        self, hour: int, end: int, present: Mapping[str, tuple[Present, ...]]
+    ) -> tuple[str, ...]:
+        """Ask everything several times from here on, where two answers to one question differ."""
+        if self._client.looks > 1:
+            return ()
+        for name, gauges in present.items():
+            metric = DEVICE_INFO if name == gputailor.NAME else gauges[0].name
+            if not self._client.agrees(selector((metric,), *self._matchers), hour, end):
+                self._client.looks = _LOOKS
+                differ = (
+                    f"several servers answer at {self.address} and tell different things of "
+                    f"{metric}: each question is asked {_LOOKS} times and what any of them tells "
+                    "is taken; look which of them misses scrapes, or read one that merges them"
+                )
+                return (differ,)
+        return ()
+
+
+def _holding(pages: Iterable[Page], gauges: Iterable[GaugeHour]) -> set[tuple[str, str]]:
+    """Namespace and pod of everybody who held a device."""
+    told = {(one.namespace, one.pod) for page in pages for one in page.containers}
+    for hour in gauges:
+        holders = [one.holder for one in hour.series] + [one.holder for one in hour.counts]
+        told |= {(one.namespace, one.pod) for one in holders if one is not None}
+    return {(namespace, pod) for namespace, pod in told if pod}

@@ -18,6 +18,7 @@ RESOURCES = {
     ("v1", "Pod"): ("pods", True),
     ("v1", "Node"): ("nodes", False),
     ("v1", "Secret"): ("secrets", True),
+    ("v1", "Namespace"): ("namespaces", False),
     ("apps/v1", "ReplicaSet"): ("replicasets", True),
     ("apps/v1", "Deployment"): ("deployments", True),
     ("apps/v1", "StatefulSet"): ("statefulsets", True),

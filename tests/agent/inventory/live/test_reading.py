@@ -4,9 +4,10 @@ import tracemalloc
 
 import pytest
 
-from gputailor_agent.inventory.gathering import ENTRYPOINT_HINT, RUNTIME_HINT
+from gputailor_agent.inventory.hints import ENTRYPOINT_HINT, RUNTIME_HINT
 from gputailor_agent.inventory.identity import resolve
 from gputailor_agent.inventory.live import ClusterError, read_live_inventory
+from gputailor_agent.inventory.live.choosing import NamespaceChoice
 from gputailor_agent.inventory.live.listing import list_objects
 from gputailor_agent.inventory.live.reading import read_from
 from gputailor_agent.inventory.live.remembering import PodMemory
@@ -156,7 +157,7 @@ def test_a_ring_of_owners_ends(api, client):
 def test_named_namespaces_need_no_cluster_role(api, client):
     api.forbidden |= {"pods/", "nodes"}
     api.put(pod("a", namespace="red"), pod("b", namespace="blue"), pod("c", namespace="green"))
-    found = read_from(client, "lab", namespaces=["red", "blue"], at=AT)
+    found = read_from(client, "lab", NamespaceChoice.of(["red", "blue"]), at=AT)
     assert {one.name for one in found.pods} == {"a", "b"}
     (problem,) = found.problems
     assert "nodes may not be read" in problem
@@ -166,7 +167,7 @@ def test_named_namespaces_need_no_cluster_role(api, client):
 def test_one_forbidden_namespace_is_told_and_the_others_are_read(api, client):
     api.forbidden |= {"pods/red"}
     api.put(pod("a", namespace="red"), pod("b", namespace="blue"))
-    found = read_from(client, "lab", namespaces=["red", "blue"], at=AT)
+    found = read_from(client, "lab", NamespaceChoice.of(["red", "blue"]), at=AT)
     assert [one.name for one in found.pods] == ["b"]
     assert any("/namespaces/red/pods: 403" in problem for problem in found.problems)
 

@@ -1,0 +1,43 @@
+"""Which part of an agent's store a command line asks for."""
+
+from typing import TYPE_CHECKING
+
+from gputailor_agent.cli import options
+from gputailor_agent.cli.errors import CommandError
+from gputailor_agent.cli.windows import check_data, whole_hours, window_of
+from gputailor_agent.model.profile import Window
+from gputailor_agent.model.usage import HOUR_SECONDS
+
+if TYPE_CHECKING:
+    from gputailor_agent.store import Store
+
+
+def check_there(url: str) -> None:
+    """Reading makes no database: raise ``CommandError`` for an SQLite file that is not there."""
+    path = options.store_file(url)
+    if path is not None and not path.is_file():
+        raise CommandError(
+            f"--store: {path} does not exist; gputailor serve --store … makes it, or give the "
+            "database's URL"
+        )
+
+
+def stored_window(
+    store: "Store", cluster: str, since: str | None, until: str | None, now: float
+) -> Window:
+    """The window asked for, else the last 14 days up to the newest hour, as far as there is data.
+
+    Raises ``CommandError`` where the store has no row of the cluster in it.
+    """
+    span = store.usage_span(cluster)
+    if span is None:
+        raise CommandError(
+            f"the store holds no usage of cluster {cluster!r}; is --cluster right, has the agent "
+            "run?"
+        )
+    first, last = float(span[0]), min(now, float(span[1] + HOUR_SECONDS))
+    window = whole_hours(window_of(since, until, first_data=first, last_data=last, now=now))
+    check_data(window, first, last)
+    if next(store.usage(cluster, window.start, window.end), None) is None:
+        check_data(window, None, None)
+    return window

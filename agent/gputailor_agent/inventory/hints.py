@@ -1,0 +1,95 @@
+"""What a custom resource says of the work in its pods, where no pod says it.
+
+A RayJob's entry point, a Ray Serve application, a KServe predictor's runtime and a vLLM runtime's
+sizes are written down as annotations of the owner, in the words a command line would use, so that
+all that reads commands reads them too. Secrets are masked; variables are not taken over at all.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import yaml
+
+from gputailor_agent.inventory import raw
+from gputailor_agent.inventory.redaction import mask_text
+from gputailor_agent.inventory.templates import PodTemplate
+
+#: Annotations that nobody but this module writes.
+RUNTIME_HINT: Final = "gputailor.io/runtime"
+ENTRYPOINT_HINT: Final = "gputailor.io/entrypoint"
+
+_LONGEST: Final = 1024
+_DEEPEST: Final = 12
+#: Fields of engines, as custom resources and Ray Serve spell them, and the options they stand for.
+_OPTIONS: Final = {
+    "tensorparallelsize": "--tensor-parallel-size",
+    "pipelineparallelsize": "--pipeline-parallel-size",
+    "dataparallelsize": "--data-parallel-size",
+    "gpumemoryutilization": "--gpu-memory-utilization",
+    "dtype": "--dtype",
+    "quantization": "--quantization",
+}
+#: ``spec.parallelism`` of an LLMInferenceService (KServe).
+_PARALLELISM: Final = {
+    "tensor": "--tensor-parallel-size",
+    "pipeline": "--pipeline-parallel-size",
+    "data": "--data-parallel-size",
+}
+
+
+def hints(spec: Mapping[str, Any], templates: Iterable[PodTemplate]) -> dict[str, str]:
+    """Annotations that an owner with this ``spec`` gets; without any where it says nothing."""
+    found: dict[str, str] = {}
+    if runtime := " ".join(dict.fromkeys(one.runtime for one in templates if one.runtime)):
+        found[RUNTIME_HINT] = runtime
+    if words := " ".join(_words(spec)):
+        found[ENTRYPOINT_HINT] = mask_text(words)[:_LONGEST]
+    return found
+
+
+def _words(spec: Mapping[str, Any]) -> Iterator[str]:
+    if isinstance(entry := spec.get("entrypoint"), str):
+        yield entry
+    for name in ("serveConfigV2", "runtimeEnvYAML"):
+        yield from _of_ray(_parsed(spec.get(name)), 0)
+    for name in ("vllmConfig", "model"):
+        yield from _options(spec.get(name), _OPTIONS)
+    yield from _options(spec.get("parallelism"), _PARALLELISM)
+
+
+def _parsed(text: object) -> object:
+    """YAML inside a string; None for anything else, and where it is broken."""
+    if not isinstance(text, str):
+        return None
+    try:
+        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+
+
+def _of_ray(part: object, depth: int) -> Iterator[str]:
+    """Import paths, pip requirements and engine options of a Ray configuration."""
+    if depth > _DEEPEST:
+        return
+    if isinstance(part, list):
+        for child in part:
+            yield from _of_ray(child, depth + 1)
+    elif isinstance(part, dict):
+        if isinstance(part.get("import_path"), str):
+            yield str(part["import_path"])
+        required = part.get("pip")
+        if isinstance(required, list):
+            yield from (str(one) for one in required if isinstance(one, str))
+        yield from _options(part.get("engine_kwargs"), _OPTIONS)
+        for name, child in part.items():
+            if name not in {"pip", "engine_kwargs", "env_vars"}:
+                yield from _of_ray(child, depth + 1)
+
+
+def _options(part: object, known: Mapping[str, str]) -> Iterator[str]:
+    if not isinstance(part, dict):
+        return
+    for name, value in part.items():
+        option = known.get(str(name).replace("_", "").lower())
+        if option and isinstance(value, str | int | float) and value != "":
+            yield f"{option}={raw.text(value)}"

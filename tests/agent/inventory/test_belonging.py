@@ -1,0 +1,62 @@
+import pytest
+
+from gputailor_agent.inventory.identity import IdentitySettings, resolve
+from tests.agent.inventory.objects import controller, inventory, owner, pod
+
+
+def _only(tmp_path, *objects, **settings):
+    (workload,) = resolve(inventory(tmp_path, *objects), IdentitySettings(**settings)).workloads
+    return workload
+
+
+@pytest.mark.parametrize(
+    ("metadata", "team"),
+    [
+        ({"labels": {"team": "vision"}}, "vision"),
+        ({"labels": {"gputailor.io/team": "speech", "team": "vision"}}, "speech"),
+        ({"annotations": {"gputailor.io/team": "speech"}, "labels": {"team": "vision"}}, "speech"),
+        ({"labels": {"project": "pa"}}, "pa"),
+        ({"labels": {"app": "vision"}}, ""),
+        ({"namespace": "hyperpod-ns-blue"}, "blue"),
+        ({"namespace": "runai-red"}, "red"),
+        ({"namespace": "runai"}, ""),
+    ],
+)
+def test_labels_annotations_and_namespaces_name_the_team(tmp_path, metadata, team):
+    assert _only(tmp_path, pod("a", **metadata)).team == team
+
+
+def test_an_owner_s_team_counts_where_the_pod_has_none(tmp_path):
+    made = pod("run-0", owners=[owner("Job", "run", "u")])
+    job = controller("Job", "run", uid="u", labels={"team": "vision"})
+    assert _only(tmp_path, made, job).team == "vision"
+
+
+def test_a_namespace_s_label_names_the_team_of_pods_that_name_none(tmp_path):
+    space = {"kind": "Namespace", "metadata": {"name": "team-a", "labels": {"team": "vision"}}}
+    assert _only(tmp_path, pod("a"), space).team == "vision"
+    assert _only(tmp_path, pod("a", labels={"team": "speech"}), space).team == "speech"
+
+
+def test_the_house_s_own_key_comes_first(tmp_path):
+    labels = {"team": "vision", "cost-centre": "4711"}
+    assert _only(tmp_path, pod("a", labels=labels), team_keys=("cost-centre",)).team == "4711"
+
+
+@pytest.mark.parametrize("key", ["kueue.x-k8s.io/queue-name", "kai.scheduler/queue", "runai/queue"])
+def test_queues_are_named_by_each_scheduler_s_label(tmp_path, key):
+    assert _only(tmp_path, pod("a", labels={key: "night"})).queue == "night"
+
+
+def test_volcano_names_its_queue_by_annotation(tmp_path):
+    made = pod("a", annotations={"scheduling.volcano.sh/queue-name": "night"})
+    assert _only(tmp_path, made).queue == "night"
+
+
+def test_priority_and_service_account_are_kept(tmp_path):
+    found = _only(
+        tmp_path,
+        pod("a", labels={"kueue.x-k8s.io/priority-class": "low"}, serviceAccountName="trainer"),
+    )
+    assert (found.priority_class, found.service_account) == ("low", "trainer")
+    assert _only(tmp_path, pod("a", priorityClassName="high")).priority_class == "high"
