@@ -6,7 +6,7 @@ ARGS ?=
 PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-system lint format bench bench-exporter bench-scale soak testbed clean
+.PHONY: help demo test test-system lint format bench bench-exporter bench-scale soak crash testbed clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ soak: $(VENV)/.installed-dev ## does the exporter grow while pods and MIG instan
 
 bench-scale: $(VENV)/.installed-dev ## one hourly pass for 1,000, 10,000 and 100,000 GPUs (some minutes)
 	$(BIN)/python -m pytest -m bench -s tests/benchmarks/test_bench_scale.py
+
+crash: $(VENV)/.installed-dev ## kill a real agent 200 times on each store over simulated weeks (about half an hour)
+	GPUTAILOR_CRASH_KILLS=200 $(BIN)/python -m pytest -s $(ARGS) tests/system/test_crash.py
 
 testbed: $(VENV)/.installed-dev ## build what tests need beside Python: fake NVIDIA driver, real servers (once, by Go)
 	$(BIN)/python -m tests.fakes.build

@@ -112,15 +112,13 @@ class Postgres:
         )
 
     def _as_user(self, command: list[str]) -> list[str]:
-        if self._user is None:
+        """Return the command as its user runs it; it ends when the tests are killed."""
+        if shutil.which("setpriv") is None:
             return command
-        return [
-            "setpriv",
-            f"--reuid={self._user.pw_uid}",
-            f"--regid={self._user.pw_gid}",
-            "--clear-groups",
-            *command,
-        ]
+        user = self._user
+        given = [] if user is None else [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}"]
+        alone = [] if user is None else ["--clear-groups"]
+        return ["setpriv", "--pdeathsig=QUIT", *given, *alone, *command]
 
 
 def _unprivileged() -> pwd.struct_passwd:

@@ -17,6 +17,7 @@ from gputailor_agent.model.profile import Profile, Window
 from gputailor_agent.model.usage import Device, UsageRow
 from gputailor_agent.planner import make_plan
 from gputailor_agent.profiles import build_profiles
+from gputailor_agent.profiles.collecting import rare_collections
 from gputailor_agent.profiles.edges import moved, snapped
 from gputailor_agent.rules.base import Catalogue, Context, RuleSettings
 
@@ -102,16 +103,17 @@ def assess_store(
     plan says so.
     """
     asked, window = window, snapped(window, now, settings.hourly_days)
-    return assess(
-        store.usage_parts(cluster, window.start, window.end),
-        store.devices(cluster),
-        inventory,
-        window=window,
-        now=now,
-        catalogue=catalogue,
-        settings=settings,
-        problems=(*problems, *moved(asked, window, settings.hourly_days)),
-        sources=sources,
-        measured_since=measured_since,
-        decisions=decisions,
-    )
+    with rare_collections():
+        return assess(
+            store.usage_parts(cluster, window.start, window.end),
+            store.devices(cluster),
+            inventory,
+            window=window,
+            now=now,
+            catalogue=catalogue,
+            settings=settings,
+            problems=(*problems, *moved(asked, window, settings.hourly_days)),
+            sources=sources,
+            measured_since=measured_since,
+            decisions=decisions,
+        )

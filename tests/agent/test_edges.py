@@ -1,10 +1,13 @@
 """Windows over old days: their edges move to midnight, and that is said."""
 
+import gc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gputailor_agent.assessment import assess_store
 from gputailor_agent.model.profile import Window
+from gputailor_agent.profiles.collecting import rare_collections
 from gputailor_agent.profiles.edges import moved, snapped
 from gputailor_agent.store import Store
 from gputailor_agent.store.compacting import compact
@@ -52,3 +55,10 @@ def test_a_plan_over_old_days_tells_its_real_window():
     assert made.plan.window == Window(start=NOW - 10 * DAY, end=NOW)
     assert made.profiles[0].allocated_seconds == 10 * DAY
     assert "days older than 8 days are read whole" in " ".join(made.plan.problems)
+
+
+def test_garbage_is_collected_as_before_once_the_plan_is_made():
+    before = gc.get_threshold()
+    with rare_collections():
+        assert gc.get_threshold() > before
+    assert gc.get_threshold() == before

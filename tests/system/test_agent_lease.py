@@ -2,7 +2,9 @@
 
 import os
 import signal
+import sqlite3
 import time
+from contextlib import closing
 
 import httpx
 import pytest
@@ -40,6 +42,20 @@ def ready(process) -> str:
     return url
 
 
+def stop_between_writes(process, path):
+    """SIGSTOP, but not with the file locked: then nobody could write, which is another case."""
+    while True:
+        process.popen.send_signal(signal.SIGSTOP)
+        try:
+            with closing(sqlite3.connect(path, timeout=0.5, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            process.popen.send_signal(signal.SIGCONT)
+            time.sleep(0.2)
+        else:
+            return
+
+
 def test_a_second_agent_on_the_store_refuses_and_the_first_goes_on(agent):
     first = agent()
     url = ready(first)
@@ -56,7 +72,7 @@ def test_an_agent_that_was_stopped_and_goes_on_after_another_took_over_writes_no
 ):
     first = agent()
     ready(first)
-    first.popen.send_signal(signal.SIGSTOP)
+    stop_between_writes(first, tmp_path / "agent.db")
     second = agent()
     ready(second)
 
@@ -64,8 +80,8 @@ def test_an_agent_that_was_stopped_and_goes_on_after_another_took_over_writes_no
         with Store.open(tmp_path / "agent.db") as store:
             return store.latest_plan("test").made_at, store.checkpoint("test/rollup")
 
-    second.popen.send_signal(signal.SIGSTOP)  # so that whatever changes now, the first wrote it
-    time.sleep(0.5)
+    # stopped, so that whatever changes now, the first wrote it
+    stop_between_writes(second, tmp_path / "agent.db")
     before = written()
     first.popen.send_signal(signal.SIGCONT)
     assert first.popen.wait(60) == 1

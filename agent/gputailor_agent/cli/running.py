@@ -86,9 +86,7 @@ KeepDays = Annotated[
 ]
 HourlyDays = Annotated[
     float | None,
-    typer.Option(
-        "--hourly-days", help="Days that are read hour by hour.", rich_help_panel=RUNNING
-    ),
+    typer.Option("--hourly-days", help="Days that are read hour by hour.", rich_help_panel=RUNNING),
 ]
 LogFormat = Annotated[
     str | None,

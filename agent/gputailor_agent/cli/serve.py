@@ -11,7 +11,7 @@ import typer
 
 from gputailor_agent.assessment import AssessmentSettings
 from gputailor_agent.catalog import load_catalogue
-from gputailor_agent.cli import options
+from gputailor_agent.cli import options, running
 from gputailor_agent.cli.discovered import AUTO, find_prometheus
 from gputailor_agent.cli.errors import UsageError
 from gputailor_agent.cli.histories import PrometheusAccess, pairs
@@ -128,13 +128,14 @@ def serve(
             help="Another threshold of a rule, e.g. idle.warn_minutes=120. Repeatable.",
         ),
     ] = None,
-    report_time_zone: Annotated[
-        str | None, typer.Option(help="Time zone of --report-cron, e.g. Europe/Berlin.")
-    ] = None,
+    report_time_zone: running.ReportTimeZone = None,
+    jitter_seconds: running.JitterSeconds = None,
+    watch_idle_seconds: running.WatchIdleSeconds = None,
+    lease_seconds: running.LeaseSeconds = None,
+    hourly_days: running.HourlyDays = None,
+    keep_days: running.KeepDays = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
-    log_format: Annotated[
-        str | None, typer.Option(help="text for people, json for log stores.")
-    ] = None,
+    log_format: running.LogFormat = None,
 ) -> None:
     """Run the agent: scrape exporters, roll up, recommend, serve the report.
 

@@ -25,12 +25,12 @@ def pays_from(checkpoint: float, restart: float, ratio: float, most: float) -> f
     With tau*, E / p = ratio (1 + sqrt(2 d / M) + R / M); it is a quadratic in 1 / sqrt(M). None
     where spot is too dear without any interruption.
     """
-    slack = most / ratio - 1.0 if ratio > 0 else math.inf
+    if ratio <= 0:
+        return 0.0
+    slack = most / ratio - 1.0
     if slack <= 0:
         return None
     half = math.sqrt(2 * checkpoint) / 2
-    if restart <= 0:
-        root = slack / (2 * half) if half > 0 else math.inf
-    else:
-        root = (math.sqrt(half * half + restart * slack) - half) / restart
-    return 0.0 if math.isinf(root) else 1.0 / (root * root)
+    # The quadratic's positive root, in the form that does not lose a small R to rounding.
+    below = half + math.sqrt(half * half + restart * slack)
+    return (below / slack) ** 2

@@ -32,8 +32,10 @@ LEASE_SECONDS: Final = 60.0
 SENDING_SECONDS: Final = 600.0
 FIRST_RETRY_SECONDS: Final = 60.0
 LONGEST_RETRY_SECONDS: Final = 3600.0
-#: A weekly report that could not be sent for so long is overtaken by the next one.
+#: A weekly report that could not be sent for so long is overtaken by the next one; what was not
+#: tried so often waited for an agent that did not run, and is sent late.
 GIVE_UP_SECONDS: Final = 7 * 86400.0
+GIVE_UP_TRIES: Final = 24
 
 log = logging.getLogger(__name__)
 
@@ -234,7 +236,7 @@ class Delivery:
 
     def _given_up(self, letter: Letter, now: float) -> bool:
         why = ""
-        if now - letter.made_at > GIVE_UP_SECONDS:
+        if now - letter.made_at > GIVE_UP_SECONDS and letter.attempts >= GIVE_UP_TRIES:
             why = f"given up after {letter.attempts} tries; last: {letter.reason or 'none'}"
         elif letter.channel == WEBHOOK and letter.recipient != self.settings.webhook_name:
             why = "its web address is no longer in the settings"

@@ -169,8 +169,10 @@ class NvmlBackend:
         self._silent = silent
         with self._lock:
             self._known, self._handles = found, handles
-            for uuid in self._devices.keys() - found.keys():
-                del self._devices[uuid]  # its samples are left: its reader may still be at work
+            left = [self._devices.pop(uuid) for uuid in self._devices.keys() - found.keys()]
+        if left:
+            with suppress(DeviceError):  # a call that hangs is left alone
+                self._patience.ask("samples", partial(_give_back, left))
         self._watch_events(found, handles)
         return tuple(found.values())
 
@@ -306,6 +308,15 @@ def _start() -> None:
         if error.value != pynvml.NVML_ERROR_LIBRARY_NOT_FOUND or not preload():
             raise
         call("nvmlInit")
+
+
+def _give_back(devices: list[ReadDevice]) -> None:
+    """Free the samples of devices that left, but not of one whose reader is still at work."""
+    for device in devices:
+        if device.reading.acquire(blocking=False):
+            with suppress(pynvml.NVMLError):
+                device.gpm.close()
+            device.reading.release()
 
 
 def _words(error: Exception) -> str:

@@ -13,11 +13,13 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from gputailor_agent.api.app import create_app
 from gputailor_agent.model.judgement import Plan
+from gputailor_agent.model.ledger import Entry, RuleRecord
 from gputailor_agent.model.profile import Window
 from gputailor_agent.reports import json_report
 from gputailor_agent.rules.base import RuleSettings
 from gputailor_agent.schedule.service import ScrapeRound
 from gputailor_agent.store import KeptReport
+from gputailor_agent.store.tasks import Task
 from tests.agent.reports.plans import FEWER, IDLE, UNSEEN, sample_plan, verdict
 
 
@@ -36,6 +38,15 @@ class State:
 
     def not_ready(self) -> str:
         return "" if self.plan else "no plan yet"
+
+    def troubles(self) -> list[str]:
+        return []
+
+    def tasks(self) -> list[Task]:
+        return [Task(job="report", outcome="failed", reason="disk is full", started_at=1.8e9)]
+
+    def ledger(self) -> tuple[list[Entry], list[RuleRecord]]:
+        return [], []
 
     def last_round(self) -> ScrapeRound | None:
         return ScrapeRound(at=1767610805.0, answered=4, failed=1) if self.plan else None
@@ -166,10 +177,12 @@ def test_every_api_path_is_described(client):
     described = client.get("/api/v1/openapi.json").json()
     assert set(described["paths"]) == {
         "/api/v1/findings",
+        "/api/v1/ledger",
         "/api/v1/report",
         "/api/v1/reports",
         "/api/v1/reports/{period}",
         "/api/v1/reports/{period}/markdown",
+        "/api/v1/tasks",
         "/api/v1/workloads",
         "/api/v1/workloads/{workload_id}",
         "/healthz",
@@ -289,3 +302,17 @@ def test_a_method_that_is_not_allowed_says_which_is(client):
     answer = client.post("/", headers=BROWSER)
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
     assert "<h1>Not allowed</h1>" in answer.text
+
+
+def test_jobs_and_what_became_of_findings_are_told_even_before_the_first_plan(empty):
+    (task,) = empty.get("/api/v1/tasks").json()["tasks"]
+    assert (task["job"], task["reason"], task["done_at"]) == ("report", "disk is full", None)
+    assert task["started_at"] == "2027-01-15T08:00:00Z"
+    assert empty.get("/api/v1/ledger").json()["findings"] == []
+
+
+def test_troubles_are_listed_though_a_report_can_be_served():
+    state = State(sample_plan())
+    state.troubles = lambda: ["failing: scrape: disk is full (since 2027-01-15 08:00 UTC)"]
+    answer = TestClient(create_app(state)).get("/readyz")
+    assert (answer.status_code, answer.text.splitlines()[1][:15]) == (200, "failing: scrape")

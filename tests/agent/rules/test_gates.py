@@ -7,7 +7,7 @@ from gputailor_agent.model.inventory import Outcome, TaskClass
 from gputailor_agent.model.judgement import Finding, Silence, SilenceKind
 from gputailor_agent.model.profile import Window
 from gputailor_agent.model.usage import SignalUse, Warmup
-from gputailor_agent.rules import Context, evaluate_all
+from gputailor_agent.rules import Context, evaluate_all, registry
 from gputailor_agent.rules.gates import Basis, sizing, steady, steady_mean
 from gputailor_agent.rules.smaller_gpu import RULE
 from tests.agent.factories import (
@@ -23,6 +23,9 @@ from tests.agent.factories import (
 )
 
 BUSY = {"kernel": 0.9, "sm": 0.8}
+
+
+EVERY_RULE = {rule.id for rule in registry()}
 
 
 def gate(usage, pods, work=None, **options):
@@ -50,8 +53,8 @@ def ignored(annotations, now=NOW):
         ({}, set()),
         ({"gputailor.io/ignore": "idle"}, {"idle"}),
         ({"gputailor.io/ignore": "idle, too-many-gpus"}, {"idle", "too_many_gpus"}),
-        ({"gputailor.io/ignore": "all"}, {"idle", "too_many_gpus", "smaller_gpu"}),
-        ({"gputailor.io/ignore-until": "2099-01-01"}, {"idle", "too_many_gpus", "smaller_gpu"}),
+        ({"gputailor.io/ignore": "all"}, EVERY_RULE),
+        ({"gputailor.io/ignore-until": "2099-01-01"}, EVERY_RULE),
         ({"gputailor.io/ignore": "idle", "gputailor.io/ignore-until": "2020-01-01"}, set()),
         (
             {"gputailor.io/ignore": "idle", "gputailor.io/ignore-until": "2099-01-01T00:00:00Z"},

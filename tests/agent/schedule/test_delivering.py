@@ -192,12 +192,18 @@ def test_a_refused_recipient_does_not_keep_others_from_theirs(store, receiver):
     assert receiver.recipients == ["a@example.org", "b@example.org"]
 
 
+def test_what_waited_for_an_agent_that_did_not_run_is_sent_however_late(store, receiver):
+    keep(store, delivery(store))
+    run(delivery(store), T0 + 20 * 86400)
+    assert {one.state for one in letters(store)} == {"sent"}
+
+
 def test_after_a_week_it_is_given_up_and_says_so(store, receiver, caplog):
     agent = delivery(store)
     keep(store, agent)
     receiver.down = True
-    run(agent, T0)
-    run(agent, T0 + 8 * 86400)
+    for quarter in range(4 * 8):
+        run(agent, T0 + quarter * 6 * 3600)
     assert {one.state for one in letters(store)} == {"given_up"}
     assert "no server" in letters(store)[0].reason
     assert "given up after 1 tries" in caplog.text

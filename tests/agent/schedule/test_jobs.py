@@ -38,6 +38,12 @@ def test_every_job_comes_after_those_that_it_builds_on():
         assert job.when
 
 
+def test_every_job_is_documented(repository):
+    page = (repository / "docs" / "agent.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `") and line.count("|") == 4]
+    assert rows[: len(jobs())] == [f"| `{j.name}` | {j.meaning} | {j.when} |" for j in jobs()]
+
+
 def test_a_job_that_wakes_does_what_it_builds_on_first_and_nothing_else(store, exporter):
     service = service_of(store, exporter, T0)
     assert before("recommend") == {"recommend", "rollup", "history"}
