@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from gputailor_agent.cli.doctor import states_told
 from gputailor_agent.cli.histories import PrometheusAccess
+from gputailor_agent.cli.prometheus_checks import checks_of
 from gputailor_agent.cli.recorded import read_recorded
 from gputailor_agent.inventory.holding import holding
 from gputailor_agent.inventory.identity import resolve
@@ -294,7 +294,8 @@ def test_the_agent_reads_the_same_hourly(site, start, tmp_path):
 def test_doctor_says_what_kube_state_metrics_leaves_out(site):
     lines = [
         (one.standing, one.found, one.advice)
-        for one in states_told(PrometheusAccess(url=site.prometheus.url))
+        for one in checks_of(PrometheusAccess(url=site.prometheus.url), None)
+        if one.name == "kube-state-metrics"
     ]
     (_, found, _) = lines[0]
     assert re.fullmatch(r"\d+ pods with GPUs and \d+ nodes are told", found)

@@ -33,8 +33,14 @@ _KUBEFLOW: Final = frozenset({"PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "Pa
 _PRODUCT_LABEL: Final = {"nvidia": "nvidia.com/gpu.product", "amd": "amd.com/gpu.product-name"}
 
 
+#: libyaml's writer where it is there: a patch per finding adds up over a large cluster.
+_DUMPER: Final = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
+
+
 def _yaml(document: dict[str, Any]) -> str:
-    return yaml.safe_dump(document, sort_keys=False, default_flow_style=False) if document else ""
+    if not document:
+        return ""
+    return yaml.dump(document, Dumper=_DUMPER, sort_keys=False, default_flow_style=False)
 
 
 def _nested(path: tuple[str, ...], inner: dict[str, Any]) -> dict[str, Any]:

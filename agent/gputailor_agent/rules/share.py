@@ -15,10 +15,10 @@ from typing import Final
 
 import msgspec
 
-from gputailor_agent.catalog import DeviceSpec, MigProfile
-from gputailor_agent.inventory.nodes import mig_counts
+from gputailor_agent.catalog import MigProfile
 from gputailor_agent.model.inventory import TaskClass
 from gputailor_agent.model.judgement import (
+    Change,
     Confidence,
     Evidence,
     Finding,
@@ -33,7 +33,7 @@ from gputailor_agent.model.profile import Profile
 from gputailor_agent.rules import changes
 from gputailor_agent.rules.advising import Advice, Case
 from gputailor_agent.rules.base import Context, Rule, Threshold, held_against, message, noted
-from gputailor_agent.rules.candidates import slice_shares
+from gputailor_agent.rules.candidates import present, slice_shares
 from gputailor_agent.rules.gates import SIZING_THRESHOLDS, sizing
 from gputailor_agent.rules.jointly import WIDTH, highest, unread
 from gputailor_agent.rules.needs import (
@@ -46,7 +46,6 @@ from gputailor_agent.rules.pricing import (
     is_service,
     mig_fraction,
     monthly,
-    node_spec,
     not_counted,
 )
 from gputailor_agent.rules.sharing import (
@@ -61,6 +60,10 @@ from gputailor_agent.rules.slowdown import HIGH_FORMULA, LOW_FORMULA, smaller_gp
 
 _ID: Final = "share"
 _SHOWN: Final = 3
+_MEASURED: Final = (
+    "memory, width and bandwidth were measured second by second; whether others take the rest of "
+    "the card was not"
+)
 _PAGE: Final = (
     "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-mig.html"
 )
@@ -149,7 +152,7 @@ def _parts(case: Case, need: Need) -> Finding | Silence:
         key=lambda one: (mig_fraction(need.spec, one.name), one.usable_memory_bytes, one.name),
     )
     fits = [one for one in slices if _why_not(case, need, one) is None]
-    here = _slices_here(case.context, need.spec)
+    here = {one.mig for one in present(case.context) if one.spec.key == need.spec.key}
     ready = next((one for one in fits if one.name in here), None)
     if ready is not None:
         why = message("share.see_smaller_gpu", slice=ready.name)
@@ -159,11 +162,6 @@ def _parts(case: Case, need: Need) -> Finding | Silence:
         if finding is not None:
             return finding
     return _mps(case, need, slices, numbers)
-
-
-def _slices_here(context: Context, spec: DeviceSpec) -> set[str]:
-    nodes = (node for node in context.inventory.nodes if node_spec(context, node) == spec)
-    return {profile for node in nodes for profile in mig_counts(node)}
 
 
 def _why_not(case: Case, need: Need, one: MigProfile) -> Message | None:
@@ -203,49 +201,53 @@ def _slice(
     if part * longer.low > least:
         return None
     sure = part * longer.high <= least
-    month = monthly(profile, case.context)
-    freed = None if month.gpu_hours is None else month.gpu_hours * (1 - part * longer.high)
-    formula = f"({month.formula}) x (1 - {part:.4g} x {longer.high:.4g})"
-    saving = not_counted(f"{LOW_FORMULA}; {HIGH_FORMULA}")
-    if sure:
-        saving = Saving(
-            gpu_hours_per_month=freed,
-            why=month.why if freed is None else message("share.rest"),
-            formula=formula,
-        )
+    why = message(
+        "share.slice" if sure else "share.try_slice",
+        slice=one.name,
+        part=part,
+        model=need.model,
+        need=need.memory_bytes,
+        usable=one.usable_memory_bytes,
+        width=need.width,
+        high=interval.high,
+    )
+    told = _held(case, need, one, part * longer.high)
+    others = (message("share.not_mps"), message("share.not_turns"))
+    advice = Advice(
+        severity=Severity.MEDIUM if sure else Severity.LOW,
+        confidence=Confidence.MEDIUM if sure else Confidence.LOW,
+        reason=_MEASURED if sure else "it may take so long that nothing is saved",
+        change=_cut(profile, need, one),
+        saving=_freed(case, part * longer.high)
+        if sure
+        else not_counted(f"{LOW_FORMULA}; {HIGH_FORMULA}"),
+        slowdown=interval,
+        risks=(message("share.risk_rest"), *start_risk(case)),
+        not_chosen=(*_said(case, need, slices), *others),
+    )
+    return case.found(why, advice, (*numbers, *told))
+
+
+def _freed(case: Case, left: float) -> Saving:
+    """GPU-hours that others can have: all but ``left`` of what is taken now."""
+    month = monthly(case.profile, case.context)
+    known = month.gpu_hours is not None
+    return Saving(
+        gpu_hours_per_month=month.gpu_hours * (1 - left) if month.gpu_hours is not None else None,
+        why=message("share.rest") if known else month.why,
+        formula=f"({month.formula}) x (1 - {left:.4g})",
+    )
+
+
+def _cut(profile: Profile, need: Need, one: MigProfile) -> Change:
+    """The pods ask for a slice, and NVIDIA's MIG manager cuts a node's cards into such slices."""
     change = changes.set_gpu_type(profile, need.model, "", need.spec.vendor, one.name)
-    change = msgspec.structs.replace(
+    return msgspec.structs.replace(
         change,
         code=f"kubectl label node NODE nvidia.com/mig.config=all-{one.name} --overwrite\n",
         links=(_PAGE,),
+        undo=f"{change.undo}; label the node nvidia.com/mig.config=all-disabled",
     )
-    told = _held(case, need, one, part * longer.high)
-    return case.found(
-        message(
-            "share.slice" if sure else "share.try_slice",
-            slice=one.name,
-            part=part,
-            model=need.model,
-            need=need.memory_bytes,
-            usable=one.usable_memory_bytes,
-            width=need.width,
-            high=interval.high,
-        ),
-        Advice(
-            severity=Severity.MEDIUM if sure else Severity.LOW,
-            confidence=Confidence.MEDIUM if sure else Confidence.LOW,
-            reason="memory, width and bandwidth were measured second by second; whether others "
-            "take the rest was not" if sure else "it may take so long that nothing is saved",
-            change=change,
-            saving=saving,
-            slowdown=interval,
-            risks=(message("share.risk_rest"), *start_risk(case)),
-            not_chosen=(
-                *_said(case, need, slices), message("share.not_mps"), message("share.not_turns"),
-            ),
-        ),
-        (*numbers, *told),
-    )  # fmt: skip
 
 
 def _held(case: Case, need: Need, one: MigProfile, cost: float) -> tuple[Evidence, ...]:

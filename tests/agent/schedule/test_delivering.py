@@ -206,7 +206,7 @@ def test_after_a_week_it_is_given_up_and_says_so(store, receiver, caplog):
         run(agent, T0 + quarter * 6 * 3600)
     assert {one.state for one in letters(store)} == {"given_up"}
     assert "no server" in letters(store)[0].reason
-    assert "given up after 1 tries" in caplog.text
+    assert "given up after 29 tries" in caplog.text
 
 
 def test_a_web_address_that_is_no_longer_set_is_given_up(store, receiver):
