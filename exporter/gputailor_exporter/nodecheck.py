@@ -15,7 +15,7 @@ KUBELET_SECONDS: Final = 10.0
 
 _SOCKET: Final = (
     "mount the folder /var/lib/kubelet/pod-resources of the node (--pod-resources-socket names the "
-    "socket in it) and run as root; outside Kubernetes use --attribution none"
+    "socket in it) and run as root; outside Kubernetes use --attribution process"
 )
 _HOST_PID: Final = (
     "run in the host's pid namespace (hostPID: true in Kubernetes, --pid=host for docker) or name "

@@ -1,5 +1,7 @@
 """Commands of the README that need no server: run for real, on this machine, as they stand."""
 
+import os
+import pwd
 import re
 import shutil
 import sys
@@ -9,14 +11,15 @@ import httpx
 import pytest
 
 from gputailor_agent import metrics
-from tests.fakes.nvml import GIB, FakeGpu
+from tests.fakes.nvml import GIB, FakeGpu, FakeProcess
 from tests.readme import commands
 from tests.readme.commands import elsewhere, runs
 from tests.testbed.servers import eventually
 
 RECORD = next(one for one in commands.shown() if one.startswith("nvidia-smi "))
 LISTEN = "gputailor-exporter --listen 0.0.0.0:9836"
-NOT_IN_KUBERNETES = "gputailor-exporter --attribution none"
+NOT_IN_KUBERNETES = "gputailor-exporter --attribution process"
+CHECK = "gputailor-exporter check --attribution process"
 SIMULATE = (
     "gputailor-exporter simulate --scenario demo --node a100-1 --days 14 --gzip --out history "
     "--manifests history/cluster.json"
@@ -41,7 +44,8 @@ def env(tmp_path):
 @pytest.fixture
 def gpu_node(fake_driver, fake_nvml_library, tmp_path):
     """The environment of a machine with one busy GPU."""
-    fake_driver.add(FakeGpu(util_gpu=40.0, memory_used=9.0 * GIB))
+    mine = FakeProcess(pid=os.getpid(), memory=9 * GIB, sm=40.0)
+    fake_driver.add(FakeGpu(util_gpu=40.0, memory_used=9.0 * GIB, processes=[mine]))
     fake_driver.write()
     return fake_driver.environment(fake_nvml_library, commands.surroundings(tmp_path))
 
@@ -82,18 +86,25 @@ def test_the_exporter_serves_what_the_driver_says(typed, gpu_node):
 
 
 @runs(NOT_IN_KUBERNETES)
-def test_outside_kubernetes_the_exporter_gives_devices_and_misses_nothing(typed, gpu_node):
+def test_outside_kubernetes_users_stand_in_for_pods(typed, gpu_node):
     exporter = typed(NOT_IN_KUBERNETES, gpu_node | {"GPUTAILOR_EXPORTER_LISTEN": "127.0.0.1:0"})
     url = exporter.url()
+    user = pwd.getpwuid(os.getuid()).pw_name
+    held = re.compile(rf'gputailor_container_gpu_allocated{{.*namespace="{user}".*}} 1')
 
-    def ready():
-        return httpx.get(f"{url}/readyz", trust_env=False).is_success
+    def page():
+        text = httpx.get(f"{url}/metrics", trust_env=False).text
+        return text if held.search(text) else None
 
-    eventually(ready, "it is ready")
-    page = httpx.get(f"{url}/metrics", trust_env=False).text
-    assert "gputailor_device_memory_used_bytes{" in page
-    assert 'source="kubelet"' not in page
-    assert "gputailor_container_gpu_allocated{" not in page
+    told = eventually(page, "its user holds the GPU")
+    assert "gputailor_device_memory_used_bytes{" in told
+    assert 'source="kubelet"' not in told
+
+
+@runs(CHECK)
+def test_check_tells_what_can_be_read_on_a_node(gpu_node, tmp_path):
+    told = commands.run(CHECK, tmp_path, gpu_node)
+    assert re.search(r"kernel +(ok|yes|readable)", told), told
 
 
 @runs(SERVE, REPORT, DOCTOR)

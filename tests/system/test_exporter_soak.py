@@ -6,8 +6,8 @@ from tests.benchmarks.soak_exporter import MIB, soak
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(200)]
 
-#: Half an hour showed no slope (docs/benchmarks.md); two minutes see only that nothing runs away:
-#: pages and tables still find their size, and the allocator keeps what it once had.
+#: Memory levels out after some thousand pods (make soak); two minutes see only that nothing runs
+#: away: pages and tables still find their size, and the allocator keeps what it once had.
 MOST_GROWTH = 2 * MIB
 MOST_RESIDENT = 60 * MIB
 

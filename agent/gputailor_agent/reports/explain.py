@@ -63,6 +63,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: tuple[Fact, ...]
     patch: str = ""
     command: str = ""
+    code: str = ""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,6 +216,8 @@ def _found(finding: Finding, standing: str, rules: RuleSettings) -> Section:
         ("severity", finding.severity.value),
         ("confidence", finding.confidence.value),
         ("change", f"{finding.change.kind} {finding.change.target}".strip()),
+        ("undo", finding.change.undo),
+        *(("documentation", link) for link in finding.change.links),
         *(("risk", say(risk)) for risk in finding.risks),
         *(("not chosen", say(other)) for other in finding.not_chosen),
     ]
@@ -228,6 +231,7 @@ def _found(finding: Finding, standing: str, rules: RuleSettings) -> Section:
         thresholds=thresholds(finding.rule, rules),
         patch=finding.change.patch,
         command=finding.change.command,
+        code=finding.change.code,
     )
 
 

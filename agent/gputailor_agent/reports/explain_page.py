@@ -48,6 +48,8 @@ def _section(section: Section) -> list[Block]:
         blocks.append(Code(text=section.patch))
     if section.command:
         blocks.append(Code(text=section.command, language="sh"))
+    if section.code:
+        blocks.append(Code(text=section.code, language=""))
     if section.numbers:
         windows = {number.window for number in section.numbers if number.window}
         caption = f"Window: {windows.pop()}" if len(windows) == 1 else ""

@@ -19,6 +19,7 @@ from apscheduler.events import (
     JobEvent,
     JobSubmissionEvent,
 )
+from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
@@ -163,10 +164,14 @@ def build_scheduler(
 
     ``count`` hears (job, outcome) of runs that were missed, skipped or failed.
     """
+    listed = list(wakes)
     scheduler = BackgroundScheduler(
-        timezone=UTC, job_defaults={"coalesce": True, "max_instances": 1}
+        # a thread for each job: those that wait for a long plan keep no heartbeat from its thread
+        executors={"default": ThreadPoolExecutor(max(1, len(listed)))},
+        timezone=UTC,
+        job_defaults={"coalesce": True, "max_instances": 1},
     )
-    for name, trigger, grace_seconds, job in wakes:
+    for name, trigger, grace_seconds, job in listed:
         scheduler.add_job(
             job,
             trigger,

@@ -1,5 +1,7 @@
 """Every finding and silence with its numbers; workloads found by what people type."""
 
+import html
+
 import msgspec
 import pytest
 
@@ -7,7 +9,15 @@ from gputailor_agent.model.judgement import Message, SilenceKind
 from gputailor_agent.reports.explain import UnknownWorkloadError, explain, find_verdict
 from gputailor_agent.reports.formats import Look, find
 from gputailor_agent.rules import registry
-from tests.agent.reports.plans import FEWER, IDLE, UNSEEN, sample_plan, silence, verdict
+from tests.agent.reports.plans import (
+    FEWER,
+    IDLE,
+    UNSEEN,
+    finding,
+    sample_plan,
+    silence,
+    verdict,
+)
 
 
 def test_a_workload_is_found_by_its_id():
@@ -52,6 +62,23 @@ def test_a_finding_shows_numbers_window_samples_coverage_threshold_and_formula(n
         "GPU-hours per month x price",
         "replicas: 0",
     ):
+        assert shown in text
+
+
+@pytest.mark.parametrize("name", ["table", "markdown", "html"])
+def test_what_to_write_in_the_program_is_shown_with_its_documentation_and_undo(name):
+    advice = finding(IDLE, "mixed_precision", 1.0)
+    change = msgspec.structs.replace(
+        advice.change,
+        code="with torch.autocast('cuda'):",
+        links=("https://docs.example/amp",),
+        undo="take the line out",
+    )
+    advice = msgspec.structs.replace(advice, change=change)
+    plan = sample_plan(verdicts=(verdict(IDLE, "finding", primary=advice),))
+    text = find(name).explanation(explain(plan, find_verdict(plan, IDLE)), Look(width=220))
+    text = html.unescape(text).replace("\\", "")
+    for shown in ("torch.autocast('cuda')", "https://docs.example/amp", "take the line out"):
         assert shown in text
 
 

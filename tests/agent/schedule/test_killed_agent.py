@@ -8,9 +8,13 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from gputailor_agent.rollup import decode_state
 from gputailor_agent.store import Store
 from tests.agent.schedule.fakes import T0
+
+pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).resolve().parents[3]
 LIVING = T0 + 5

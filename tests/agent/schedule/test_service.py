@@ -1,6 +1,6 @@
 import threading
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -365,3 +365,19 @@ def test_started_in_the_background_it_scrapes_at_once_and_makes_a_plan(store):
     assert service.not_ready() == ""
     assert value(service, metrics.RUNS, job="scrape", outcome="done") >= 1
     assert store.checkpoint("c1/rollup") is not None
+
+
+def test_jobs_that_wait_for_a_long_plan_keep_no_heartbeat_waiting(store, exporter):
+    settings = ServiceSettings(
+        cluster="c1", lease_seconds=2, scrape_seconds=0.2, tick_seconds=0.2, recommend_seconds=0.2
+    )
+    service = service_of(store, exporter, T0, settings=settings)
+    with service.parts.due:
+        service.start()
+        for job in service._scheduler.get_jobs():
+            job.modify(next_run_time=datetime.now(UTC))
+        time.sleep(0.5)
+        before = value(service, metrics.RUNS, job="heartbeat", outcome="done")
+        time.sleep(1.2)
+        assert value(service, metrics.RUNS, job="heartbeat", outcome="done") >= before + 2
+    service.stop()
