@@ -38,5 +38,10 @@ def selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 def settings_text(objects: Objects) -> str:
     """The agent's settings file."""
-    text: str = one(objects, "ConfigMap", "-agent")["data"]["agent.yaml"]
-    return text
+    return settings_files(objects)["agent.yaml"]
+
+
+def settings_files(objects: Objects) -> dict[str, str]:
+    """Everything that is mounted beside the agent's settings file, by name."""
+    files: dict[str, str] = one(objects, "ConfigMap", "-agent")["data"]
+    return files

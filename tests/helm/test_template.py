@@ -19,6 +19,7 @@ from tests.helm.objects import (
     one,
     pod_specs,
     selects,
+    settings_files,
     settings_text,
 )
 from tests.helm.value_sets import NAMED_NAMESPACES, PRICES, VALUE_SETS, WRONG_VALUES
@@ -159,8 +160,10 @@ def test_names_are_unique_and_everything_is_labelled_and_placed(rendered):
 
 
 def test_the_agent_accepts_its_settings(rendered, tmp_path, monkeypatch):
+    for name, text in settings_files(rendered).items():  # as they are mounted together
+        told = text.replace("/etc/gputailor/", f"{tmp_path}/")
+        (tmp_path / name).write_text(told, "utf-8")
     path = tmp_path / "agent.yaml"
-    path.write_text(settings_text(rendered), "utf-8")
     (agent,) = containers(of_kind(rendered, "Deployment"))
     for each in agent.get("env", ()):
         monkeypatch.setenv(each["name"], each.get("value", "https://secret.example.com"))

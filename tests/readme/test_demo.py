@@ -22,8 +22,9 @@ ITEM = re.compile(r"^ +\d+\.  (?P<name>\S+)  (?P<rest>.+\n(?:      .+\n)+)", re.
 FACT = re.compile(r"^  (?P<name>[A-Za-z]\S*(?: \S+)*?)  +(?P<rest>\S.*)$", re.MULTILINE)
 #: A window of whole days may begin some hours earlier, at midnight.
 HOURS = re.compile(r"(\d+ d) \d+ (?:h|min)\)")
-#: What is said of it depends on the hour: a person works on it by day.
-BY_THE_HOUR = {"research/StatefulSet/jupyter-mlee/notebook"}
+#: What is said of them depends on the hour: a person works on one by day, and how long the other was
+#: seen is told to the hour.
+BY_THE_HOUR = {"research/StatefulSet/jupyter-mlee/notebook", "vision/Job/unet-segmentation/train"}
 #: Of fourteen days, one more or less.
 CLOSE = 0.08
 
