@@ -28,6 +28,7 @@ from gputailor_agent.cli.terminal import answer, look
 from gputailor_agent.model.inventory import Inventory
 from gputailor_agent.reports.console import draw
 from gputailor_agent.reports.document import Column, Document, Heading, Table
+from gputailor_agent.reports.plurals import agreed
 
 _EXTRAS: Final = {
     "exporter": ("pynvml", "h2", "h11", "google.protobuf", "yaml"),
@@ -91,7 +92,9 @@ def doctor(
         key_file=prometheus_key_file,
     )
     checks = list(all_checks(store, target or [], access, prometheus))
-    rows = tuple((check.name, check.standing, check.found, check.advice) for check in checks)
+    rows = tuple(
+        (check.name, check.standing, agreed(check.found), agreed(check.advice)) for check in checks
+    )
     title = "GPU Tailor doctor"
     page = Document(
         title=title, blocks=(Heading(text=title, level=1), Table(columns=_COLUMNS, rows=rows))

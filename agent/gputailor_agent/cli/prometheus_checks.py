@@ -214,7 +214,7 @@ def node_checks(seen: "Inspection", inventory: Inventory) -> Iterator[Check]:
     lost = [node for node in with_gpus if node.name not in measured]
     if with_gpus and not lost:
         yield Check(
-            name=name, standing="ok", found=f"all {len(with_gpus)} nodes with GPUs are measured"
+            name=name, standing="ok", found=f"all measured: {len(with_gpus)} nodes with GPUs"
         )
     for node in lost[:_SHOWN]:
         why, advice = _unmeasured(node, seen)

@@ -22,6 +22,7 @@ from gputailor_agent.cli.reloading import Reloading, attend, hearing
 from gputailor_agent.cli.settings import AgentSettings, load_settings, threshold
 from gputailor_agent.cli.terminal import tell
 from gputailor_agent.inventory.files import read_inventory
+from gputailor_agent.reports.plurals import counted
 from gputailor_agent.rules import RuleSettings
 from gputailor_agent.schedule import (
     AgentService,
@@ -218,7 +219,7 @@ def _check(settings: AgentSettings) -> None:
 def _reads(settings: AgentSettings) -> str:
     if settings.prometheus.asked:
         return "usage from a Prometheus"
-    return f"{len(settings.targets)} exporters"
+    return counted(len(settings.targets), "exporter")
 
 
 def _prometheus(settings: AgentSettings) -> PrometheusAccess:

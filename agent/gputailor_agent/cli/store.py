@@ -14,6 +14,7 @@ from gputailor_agent.cli.terminal import answer, working
 from gputailor_agent.cli.windows import parse_time
 from gputailor_agent.model.usage import HOUR_SECONDS
 from gputailor_agent.reports import units
+from gputailor_agent.reports.plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +97,8 @@ def _contents(held: "ClusterContents") -> str:
     from gputailor_agent.store.exporting import told_span  # noqa: PLC0415
 
     span = told_span((held.first, held.last + HOUR_SECONDS))
-    return f"cluster {held.cluster}: {held.hours:,} hours and {held.days:,} days of GPUs, {span}"
+    hours, days = counted(held.hours, "hour"), counted(held.days, "day")
+    return f"cluster {held.cluster}: {hours} and {days} of GPUs, {span}"
 
 
 def backup(
@@ -128,10 +130,9 @@ def compact(
 
         for name in _chosen(opened, cluster):
             done = compact_cluster(opened, name, now, keep_days=keep_days)
-            answer(
-                f"{name}: {done.days} days summed up from {done.hours:,} hours, "
-                f"{done.dropped:,} old rows dropped"
-            )
+            days, hours = counted(done.days, "day"), counted(done.hours, "hour")
+            dropped = counted(done.dropped, "old row")
+            answer(f"{name}: {days} summed up from {hours}, {dropped} dropped")
         if vacuum:
             opened.vacuum()
 
@@ -160,7 +161,7 @@ def export(
                 begin = max(begin, parse_time("--since", since, relative_to=end))
             span = (begin, min(end, float(held[1] + HOUR_SECONDS)))
             rows = write(opened, [name], folder, span)
-            answer(f"{name}: {rows:,} rows of usage in {folder}")
+            answer(f"{name}: {counted(rows, 'row')} of usage in {folder}")
 
 
 def _chosen(store: "Store", wanted: list[str] | None) -> list[str]:

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 import yaml
 
-from gputailor_agent.cli import app, checks, cluster_checks, prometheus_checks
+from gputailor_agent.cli import app, checks, cluster_checks, doctor, prometheus_checks
 from gputailor_agent.cli.clusters import ClusterAccess
 from gputailor_agent.cli.histories import PrometheusAccess
 from tests.agent.cli.name_server import prometheus_with
@@ -206,3 +206,11 @@ def test_a_problem_exits_1_and_notes_alone_exit_0(capsys, tmp_path, monkeypatch)
     assert app.run("gputailor", ["doctor"]) == 0
     assert app.run("gputailor", ["doctor", "--target", "127.0.0.1:1"]) == 1
     assert "what to do" in capsys.readouterr().out
+
+
+def test_one_of_a_thing_is_told_as_one(monkeypatch, capsys):
+    found = checks.Check(name="nodes", standing="ok", found="all measured: 1 nodes with GPUs")
+    monkeypatch.setattr(doctor, "all_checks", lambda *_: [found])
+    assert app.run("gputailor", ["doctor"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "all measured: 1 node with GPUs" in told

@@ -127,7 +127,7 @@ def test_a_failing_scrape_is_told_with_its_address():
 
 def test_all_nodes_measured_is_one_fine_line():
     (check,) = prometheus_checks.node_checks(inspection(), inventory())
-    assert (check.standing, check.found) == ("ok", "all 1 nodes with GPUs are measured")
+    assert (check.standing, check.found) == ("ok", "all measured: 1 nodes with GPUs")
 
 
 @pytest.mark.parametrize(
