@@ -33,6 +33,7 @@ _WINDOW_BYTES: Final = 2**20
 _READ_BYTES: Final = 65536
 _PREFIX: Final = struct.Struct(">BI")  # compressed flag, length
 _ALLOWED_HTTP: Final = "200"
+_DEADLINE_EXCEEDED: Final = "4"  # gRPC status codes
 
 SOCKET_MISSING: Final = "socket_missing"
 REFUSED: Final = "refused"
@@ -249,7 +250,8 @@ class _Call:
         if grpc != "0":
             said = unquote(self._status.get("grpc-message", ""))
             text = f"{self._path}: {self._method} answered gRPC status {grpc}: {said}"
-            raise AllocationError(f"grpc_status_{grpc}", text)
+            late = grpc == _DEADLINE_EXCEEDED  # the server keeps our deadline, too
+            raise AllocationError(TIMEOUT if late else f"grpc_status_{grpc}", text)
         if http != _ALLOWED_HTTP or len(self._body) < _PREFIX.size:
             raise AllocationError(BAD_ANSWER, f"{self._path}: an answer without a message")
         compressed, length = _PREFIX.unpack_from(self._body)

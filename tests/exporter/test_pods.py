@@ -208,6 +208,11 @@ def test_a_slow_kubelet_times_out_in_time(kubelet):
     assert time.monotonic() - began < 1.0
 
 
+def test_a_deadline_that_kubelet_itself_keeps_is_a_timeout_too(kubelet, source):
+    kubelet.status = grpc.StatusCode.DEADLINE_EXCEEDED
+    assert reason_of(source) == "timeout"
+
+
 def test_a_grpc_error_without_a_body_tells_its_status(kubelet, source):
     kubelet.status = grpc.StatusCode.RESOURCE_EXHAUSTED
     with pytest.raises(AllocationError, match="the test said: 100 % no") as caught:
