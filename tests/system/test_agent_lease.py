@@ -74,7 +74,7 @@ def test_an_agent_that_was_stopped_and_goes_on_after_another_took_over_writes_no
     ready(first)
     stop_between_writes(first, tmp_path / "agent.db")
     second = agent()
-    ready(second)
+    url = ready(second)
 
     def written():
         with Store.open(tmp_path / "agent.db") as store:
@@ -88,7 +88,10 @@ def test_an_agent_that_was_stopped_and_goes_on_after_another_took_over_writes_no
     assert "another agent has taken over this store" in first.output
     assert written() == before
     second.popen.send_signal(signal.SIGCONT)
-    assert second.stop() == 0
+    until(lambda: httpx.get(f"{url}/readyz").status_code == 200)
+    second.stop()
+    assert "another agent has taken over" not in second.output
+    assert "Traceback" not in second.output
 
 
 def test_settings_are_read_anew_on_sighup_and_wrong_ones_change_nothing(agent, tmp_path):
