@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,7 @@ from sqlalchemy import create_engine
 
 from gputailor_agent.store import Store
 from tests.processes import Process
+from tests.testbed.servers import free_ports
 
 _OWN = itertools.count(1)
 
@@ -46,9 +46,7 @@ class Postgres:
         self._run(
             "initdb", "-D", self.data, "-U", "test", "-A", "trust", "-N", "--no-locale", "-EUTF8"
         )
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        [self.port] = free_ports(1)
         self.start()
         self._template = self._made("template_of_tests")
         Store.open(self._template).close()

@@ -17,7 +17,6 @@ import http.client
 import math
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -30,6 +29,7 @@ from pathlib import Path
 from tests.benchmarks.loaded_node import Load, node
 from tests.fakes.fixtures import cache_folder
 from tests.fakes.nvml import FakeDriver, build
+from tests.testbed.servers import free_ports
 
 #: What the fake driver answers for a GPU that fell off the bus.
 GPU_IS_LOST = 15.0
@@ -150,12 +150,6 @@ def nvitop(_folder: Path, port: int) -> list[str]:
 EXPORTERS = {"gputailor-exporter": ours, "nvitop-exporter": nvitop}
 
 
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def started(name: str, folder: Path, driver: FakeDriver) -> Iterator[Process]:
     """Start one exporter and wait for its first page; it is killed at the end.
@@ -176,7 +170,7 @@ _COMPILED: set[str] = set()
 
 @contextmanager
 def _started(name: str, folder: Path, driver: FakeDriver) -> Iterator[Process]:
-    port, calls = free_port(), folder / f"{name}.calls"
+    [port], calls = free_ports(1), folder / f"{name}.calls"
     environment = driver.environment(build(cache_folder()), compiled_environment())
     with (folder / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(

@@ -5,7 +5,6 @@ rules take the system's promtool (Debian's is a Prometheus 2), so that both are 
 """
 
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ import httpx
 import pytest
 
 from tests.testbed import build
+from tests.testbed.servers import free_ports
 
 
 def program(name: str, *, newest: bool = False) -> str:
@@ -63,19 +63,12 @@ def record(url: str, data: Path, rules: Path, start: int, end: int) -> None:
     run(*tool, f"--output-dir={data}", rules)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextmanager
 def serving(folder: Path, data: Path) -> Iterator[str]:
     """Yield the address of a Prometheus over ``data``."""
     config = folder / "prometheus.yml"
     config.write_text("global: {scrape_interval: 1m}\n", "utf-8")
-    address = f"127.0.0.1:{_free_port()}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     process = subprocess.Popen(
         [
             program("prometheus", newest=True),

@@ -35,6 +35,7 @@ from tests.system.exporter_parts import (
     wait_for,
     working,
 )
+from tests.testbed.servers import free_ports
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
@@ -145,8 +146,7 @@ def test_an_allocation_outlives_a_kubelet_that_answers_badly(node, fault):
 def started(node, *flags, **streams):
     """The exporter with streams of the test's choice, on a port that is known beforehand."""
     node.driver.write()
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    [port] = free_ports(1)
     node.url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "gputailor_exporter", "--listen", f"127.0.0.1:{port}"]
     alone = ("--attribution", "none", "--log-level", "debug")

@@ -1,7 +1,6 @@
 """The driver as a whole: not here yet, hanging, locked by one GPU, replaced; GPUs lost and found."""
 
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from tests.system.exporter_parts import (
     observed_seconds,
     wait_for,
 )
+from tests.testbed.servers import free_ports
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
@@ -68,11 +68,6 @@ def many(tmp_path, fake_nvml_library):
 
 def observed(node, index):
     return observed_seconds(node.page().gpu(index, node.uuids(index)))
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
 
 
 # -- calls of no GPU -------------------------------------------------------------------------
@@ -264,7 +259,7 @@ def test_required_devices_that_are_not_here_end_the_process_in_words(tmp_path):
 
 
 def test_a_driver_replaced_under_the_process_is_read_by_a_new_one_in_its_place(node):
-    process = node.run(listen=f"127.0.0.1:{free_port()}")
+    process = node.run(listen=f"127.0.0.1:{free_ports(1)[0]}")
     wait_for(lambda: node.up(0))
     pid = process.popen.pid
     began = [v for k, v in node.page().values.items() if k[0] == "process_start_time_seconds"]

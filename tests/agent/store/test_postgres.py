@@ -1,7 +1,5 @@
 """What only PostgreSQL has: connections that break, time-outs, bulk loading."""
 
-import socket
-
 import pytest
 from sqlalchemy import text
 
@@ -9,6 +7,7 @@ from gputailor_agent.model.usage import Device
 from gputailor_agent.store import Store, StoreError
 from tests.agent.factories import CLUSTER, HOUR, NOW, rows
 from tests.postgres import running
+from tests.testbed.servers import free_ports
 
 
 def put(store, usage):
@@ -81,7 +80,7 @@ def test_an_address_as_other_programs_write_it_will_do(postgres, scheme):
 
 def test_what_cannot_be_reached_or_is_not_there_is_told_with_what_to_do(postgres):
     with pytest.raises(StoreError, match="is the database running"):
-        Store.open(f"postgresql://test@127.0.0.1:{free_port()}/x")
+        Store.open(f"postgresql://test@127.0.0.1:{free_ports(1)[0]}/x")
     with pytest.raises(StoreError, match=r"\"absent\" does not exist; create the database"):
         Store.open(postgres.url("absent"))
 
@@ -91,12 +90,6 @@ def test_a_password_is_never_shown(postgres):
     with pytest.raises(StoreError) as told:
         Store.open(url)
     assert "geheim" not in str(told.value)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def test_after_a_restart_of_the_database_the_store_goes_on():
