@@ -237,7 +237,9 @@ def test_runs_that_ended_and_were_deleted_are_known_with_their_end(site):
 
 def test_a_pod_that_came_and_went_within_a_minute_is_known(site):
     site.plane.apply(objects.pod("brief", gpus=1), NAMESPACE)
-    running = f'kube_pod_status_phase{{namespace="{NAMESPACE}",pod="brief",phase="Running"}} == 1'
+    uid = site.plane.get("pod brief", NAMESPACE)["metadata"]["uid"]
+    # By its uid, which both scrape jobs leave alone: each notices at a moment of its own.
+    running = f'kube_pod_status_phase{{uid="{uid}",phase="Running"}} == 1'
     site.prometheus.wait_for(running)
     site.plane.kubectl("delete", "pod/brief", "-n", NAMESPACE)
     eventually(lambda: not site.prometheus.query(running), "the server has noticed")
