@@ -21,11 +21,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given[:1] == ["simulate"]:
             return _simulate(given[1:])
         if given[:1] == ["check"]:
-            from gputailor_exporter import check  # noqa: PLC0415 - its imports may be missing
+            from gputailor_exporter.checking import command  # noqa: PLC0415 - may be missing
 
-            return check.run(given[1:], os.environ)
+            return command.run(given[1:], os.environ)
         options = parse_options(given, os.environ)
-        from gputailor_exporter.running import StartError, serve  # noqa: PLC0415 - may be missing
+        from gputailor_exporter.lifecycle.running import StartError, serve  # noqa: PLC0415 - may be missing
 
         try:
             return serve(options)
@@ -50,7 +50,7 @@ def _fail(text: str) -> int:
 def _simulate(arguments: Sequence[str]) -> int:
     from argparse import ArgumentParser  # noqa: PLC0415 - the exporter itself needs neither
 
-    from gputailor_exporter import simulate  # noqa: PLC0415 - likewise
+    from gputailor_exporter.scenarios import simulate  # noqa: PLC0415 - likewise
 
     parser = ArgumentParser(
         prog="gputailor-exporter simulate",

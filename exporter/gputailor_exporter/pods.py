@@ -16,14 +16,14 @@ from typing import Final
 
 from google.protobuf.message import DecodeError, Message
 
-from gputailor_exporter import podresources_pb2 as v1
-from gputailor_exporter.allocations import Allocation, AllocationError, ContainerRef
-from gputailor_exporter.device_ids import DeviceIndex, DeviceRef
+from gputailor_exporter.attribution.allocations import Allocation, AllocationError, ContainerRef
 from gputailor_exporter.devices.base import DeviceIdentity
-from gputailor_exporter.driver_files import DriverFiles
-from gputailor_exporter.half_answers import KEEP_SECONDS, HalfAnswers, Held, PodName
+from gputailor_exporter.kubelet import podresources_pb2 as v1
+from gputailor_exporter.kubelet.device_ids import DeviceIndex, DeviceRef
+from gputailor_exporter.kubelet.driver_files import DriverFiles
+from gputailor_exporter.kubelet.half_answers import KEEP_SECONDS, HalfAnswers, Held, PodName
+from gputailor_exporter.kubelet.unary import BAD_ANSWER, Line
 from gputailor_exporter.metrics import Sharing
-from gputailor_exporter.unary import BAD_ANSWER, Line
 
 SOCKET: Final = "/var/lib/kubelet/pod-resources/kubelet.sock"
 TIMEOUT_SECONDS: Final = 5.0

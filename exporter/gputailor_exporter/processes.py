@@ -20,9 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gputailor_exporter.allocations import UNTOLD, ContainerRef
-from gputailor_exporter.cgroups import CgroupRef, parse_cgroup
-from gputailor_exporter.tracking import CACHED_PROCESSES, PROC, TrackedProcesses
+from gputailor_exporter.attribution.allocations import UNTOLD, ContainerRef
+from gputailor_exporter.attribution.cgroups import CgroupRef, parse_cgroup
+from gputailor_exporter.attribution.tracking import CACHED_PROCESSES, PROC, TrackedProcesses
 
 POD_LOGS: Final = Path("/var/log/pods")
 #: How often folders are read again for a name that is not there, though their time did not change.

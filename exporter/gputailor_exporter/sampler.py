@@ -16,13 +16,14 @@ from dataclasses import replace
 from typing import Final
 
 from gputailor_exporter.accounting import NodeAccounts, Snapshot
-from gputailor_exporter.allocations import (
+from gputailor_exporter.attribution.allocations import (
     UNTOLD,
     AllocationError,
     AllocationSource,
     ContainerRef,
     ProcessAttribution,
 )
+from gputailor_exporter.attribution.keeping import LastAllocations
 from gputailor_exporter.devices.base import (
     Backend,
     DeviceError,
@@ -30,10 +31,10 @@ from gputailor_exporter.devices.base import (
     DeviceReading,
     Reason,
 )
-from gputailor_exporter.discovery import DISCOVERY, Discovery
-from gputailor_exporter.keeping import LastAllocations
-from gputailor_exporter.loops import Loop
-from gputailor_exporter.sampling import (
+from gputailor_exporter.sampling.discovery import DISCOVERY, Discovery
+from gputailor_exporter.sampling.loops import Loop
+from gputailor_exporter.sampling.selfmetrics import SelfMetrics, shifted
+from gputailor_exporter.sampling.settings import (
     ATTRIBUTION,
     EVENTS,
     INTERNAL_ERROR,
@@ -44,10 +45,9 @@ from gputailor_exporter.sampling import (
     WATCHDOG,
     SamplerSettings,
 )
-from gputailor_exporter.selfmetrics import SelfMetrics, shifted
-from gputailor_exporter.timekeeping import Clock, SteadyWall
-from gputailor_exporter.worker import DeviceWorker, Owners
-from gputailor_exporter.workers import Workers
+from gputailor_exporter.sampling.timekeeping import Clock, SteadyWall
+from gputailor_exporter.sampling.worker import DeviceWorker, Owners
+from gputailor_exporter.sampling.workers import Workers
 
 log = logging.getLogger(__name__)
 

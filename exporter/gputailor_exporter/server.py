@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from gputailor_exporter.accounting import Snapshot
-from gputailor_exporter.bounded import BoundedCalls
-from gputailor_exporter.connection import Connection
-from gputailor_exporter.exposition import Renderer
-from gputailor_exporter.listening import bind, url_of
-from gputailor_exporter.webaccess import WebAccess
-from gputailor_exporter.webconfig import WebConfig
+from gputailor_exporter.sampling.bounded import BoundedCalls
+from gputailor_exporter.serving.connection import Connection
+from gputailor_exporter.serving.exposition import Renderer
+from gputailor_exporter.serving.listening import bind, url_of
+from gputailor_exporter.serving.webaccess import WebAccess
+from gputailor_exporter.serving.webconfig import WebConfig
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from prometheus_client.exposition import generate_latest
 
-from gputailor_exporter.exposition import Renderer
+from gputailor_exporter.serving.exposition import Renderer
 from tests.exporter.client_collector import SnapshotCollector
 from tests.exporter.fleets import big_accounts, cycle, gpu
 from tests.exporter.machines import WALL, accounts, holds

@@ -15,7 +15,7 @@ from gputailor_agent.dialects.gauges import AT_THE_END
 from gputailor_agent.rollup.history import read_window
 from gputailor_agent.sources.prometheus import Access, PrometheusSource
 from gputailor_agent.sources.prometheus.client import PrometheusClient
-from gputailor_exporter.scenario import load
+from gputailor_exporter.scenarios.scenario import load
 from tests.system.prometheus_history import (
     SCRAPE,
     Running,

@@ -10,8 +10,8 @@ from prometheus_client.metrics_core import (
 )
 
 from gputailor_exporter.accounting import HISTOGRAM_WIDTH, FamilySamples, Snapshot
-from gputailor_exporter.exposition import unit_of
 from gputailor_exporter.metrics import HISTOGRAM_BOUNDS, Kind
+from gputailor_exporter.serving.exposition import unit_of
 
 
 class SnapshotCollector:

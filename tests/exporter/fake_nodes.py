@@ -12,11 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gputailor_exporter import collectors
 from gputailor_exporter.accounting import AccountingSettings, NodeAccounts, Snapshot
-from gputailor_exporter.allocations import Allocation, ContainerRef
+from gputailor_exporter.attribution.allocations import Allocation, ContainerRef
 from gputailor_exporter.devices.base import DeviceError, DeviceIdentity, DeviceReading
 from gputailor_exporter.devices.nvml import NvmlBackend
-from gputailor_exporter.exposition import render
-from gputailor_exporter.selfmetrics import SelfMetrics
+from gputailor_exporter.sampling.selfmetrics import SelfMetrics
+from gputailor_exporter.serving.exposition import render
 from tests.fakes.nvml import FakeDriver, FakeGpu
 
 #: When the fixed machines were started; the driver has run for 100 s then.

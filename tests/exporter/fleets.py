@@ -1,7 +1,7 @@
 """Fixed snapshots for exposition and server tests and for benchmarks. Nothing here is random."""
 
 from gputailor_exporter.accounting import FamilySamples, NodeAccounts, Snapshot
-from gputailor_exporter.allocations import ContainerRef
+from gputailor_exporter.attribution.allocations import ContainerRef
 from gputailor_exporter.devices.base import (
     DeviceIdentity,
     DeviceReading,
@@ -13,7 +13,7 @@ from gputailor_exporter.devices.base import (
     XidEvent,
 )
 from gputailor_exporter.metrics import Sharing, Signal
-from gputailor_exporter.selfmetrics import SelfMetrics
+from gputailor_exporter.sampling.selfmetrics import SelfMetrics
 from tests.exporter.machines import GIB, WALL, accounts, container, holds, sliced
 
 

@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from gputailor_exporter.devices.amd import AmdBackend
-from gputailor_exporter.exposition import render
 from gputailor_exporter.metrics import Sharing
+from gputailor_exporter.serving.exposition import render
 from tests.exporter.fleets import whole
 from tests.exporter.machines import WALL, accounts, holds
 from tests.fakes.amd_tables import table

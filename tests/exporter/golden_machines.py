@@ -14,7 +14,7 @@ from typing import Final
 
 import pynvml
 
-from gputailor_exporter.allocations import Allocation, ContainerRef
+from gputailor_exporter.attribution.allocations import Allocation, ContainerRef
 from gputailor_exporter.metrics import Sharing
 from tests.exporter.fake_nodes import FakeNode, rich_gpu
 from tests.fakes.fixtures import cache_folder

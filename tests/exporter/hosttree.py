@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from gputailor_exporter import tracking
-from gputailor_exporter.hosts import HostAttribution, UserNames
+from gputailor_exporter.attribution import tracking
+from gputailor_exporter.attribution.hosts import HostAttribution, UserNames
 from gputailor_exporter.processes import CgroupAttribution
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gputailor_exporter.accounting import AccountingSettings, NodeAccounts, Snapshot
-from gputailor_exporter.allocations import Allocation, ContainerRef
+from gputailor_exporter.attribution.allocations import Allocation, ContainerRef
 from gputailor_exporter.devices.base import (
     DeviceIdentity,
     DeviceReading,

@@ -4,9 +4,9 @@ from contextlib import contextmanager
 
 from gputailor_exporter import metrics as m
 from gputailor_exporter.accounting import AccountingSettings
-from gputailor_exporter.discovery import DiscoverySettings
 from gputailor_exporter.sampler import Sampler
-from gputailor_exporter.sampling import SamplerSettings
+from gputailor_exporter.sampling.discovery import DiscoverySettings
+from gputailor_exporter.sampling.settings import SamplerSettings
 from tests.exporter.machines import one
 
 BEAT = 0.02

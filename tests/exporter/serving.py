@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gputailor_exporter.accounting import Snapshot
 from gputailor_exporter.server import MetricsServer
-from gputailor_exporter.webconfig import WebConfig
+from gputailor_exporter.serving.webconfig import WebConfig
 from tests.exporter.fleets import exclusive_node
 
 LOOPBACK = ("127.0.0.1", 0)

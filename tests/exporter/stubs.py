@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gputailor_exporter.allocations import Allocation, ContainerRef
+from gputailor_exporter.attribution.allocations import Allocation, ContainerRef
 from gputailor_exporter.devices.base import DeviceIdentity, DeviceReading, XidEvent
 from gputailor_exporter.metrics import Signal
 from tests.exporter.machines import GPU, reading

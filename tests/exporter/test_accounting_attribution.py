@@ -3,7 +3,7 @@
 import pytest
 
 from gputailor_exporter import metrics as m
-from gputailor_exporter.allocations import UNTOLD, Allocation, ContainerRef
+from gputailor_exporter.attribution.allocations import UNTOLD, Allocation, ContainerRef
 from gputailor_exporter.devices.base import ProcessReading
 from gputailor_exporter.metrics import CONTAINER_SIGNALS, Sharing, Signal
 from tests.exporter.machines import (

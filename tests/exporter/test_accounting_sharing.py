@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputailor_exporter import metrics as m
-from gputailor_exporter.allocations import ContainerRef
+from gputailor_exporter.attribution.allocations import ContainerRef
 from gputailor_exporter.devices.base import ProcessReading
 from gputailor_exporter.metrics import Sharing, Signal
 from tests.exporter.machines import (

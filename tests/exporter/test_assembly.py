@@ -6,8 +6,8 @@ from importlib.resources import files
 
 import pytest
 
-from gputailor_exporter.allocations import UNTOLD, ContainerRef
-from gputailor_exporter.assembly import InTurn, SerialAttribution, StartError, assemble
+from gputailor_exporter.attribution.allocations import UNTOLD, ContainerRef
+from gputailor_exporter.lifecycle.assembly import InTurn, SerialAttribution, StartError, assemble
 from gputailor_exporter.options import parse_options
 
 SCENARIO = str(files("gputailor_exporter") / "scenarios" / "demo.yaml")

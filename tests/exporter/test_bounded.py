@@ -2,8 +2,8 @@
 
 import pytest
 
-from gputailor_exporter import bounded
-from gputailor_exporter.bounded import BoundedCalls
+from gputailor_exporter.sampling import bounded
+from gputailor_exporter.sampling.bounded import BoundedCalls
 from tests.exporter.stubs import Gate, eventually
 
 

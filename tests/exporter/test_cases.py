@@ -11,7 +11,7 @@ import pytest
 
 from gputailor_exporter import metrics as m
 from gputailor_exporter.accounting import AccountingSettings
-from gputailor_exporter.allocations import AllocationError
+from gputailor_exporter.attribution.allocations import AllocationError
 from gputailor_exporter.metrics import Sharing, Signal
 from tests.exporter.fake_nodes import FakeNode, rich_gpu
 from tests.exporter.golden_machines import a100, container, held

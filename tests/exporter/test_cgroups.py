@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputailor_exporter.cgroups import CgroupRef, host_unit, parse_cgroup
+from gputailor_exporter.attribution.cgroups import CgroupRef, host_unit, parse_cgroup
 
 UID = "0f3a1c52-7b8e-4b61-9d0e-1234567890ab"
 SYSTEMD_UID = UID.replace("-", "_")

@@ -6,16 +6,16 @@ from importlib.resources import files
 import pynvml
 import pytest
 
-from gputailor_exporter import check as checking
-from gputailor_exporter import nodecheck
-from gputailor_exporter.allocations import AllocationError
-from gputailor_exporter.assembly import Parts
-from gputailor_exporter.check import check, lines
+from gputailor_exporter.attribution.allocations import AllocationError
+from gputailor_exporter.checking import command as checking
+from gputailor_exporter.checking import node as nodecheck
+from gputailor_exporter.checking.command import check, lines
+from gputailor_exporter.checking.remedies import FAULTS, REMEDIES, remedy
 from gputailor_exporter.cli import main
 from gputailor_exporter.devices.base import DeviceError, DeviceIdentity, DeviceReading, Reason
+from gputailor_exporter.lifecycle.assembly import Parts
 from gputailor_exporter.metrics import Signal
 from gputailor_exporter.options import parse_options
-from gputailor_exporter.remedies import FAULTS, REMEDIES, remedy
 from tests.exporter.machines import GPU, OTHER, reading
 from tests.exporter.stubs import Gate, StubAllocations, StubBackend, half_busy
 from tests.fakes.fixtures import fake_driver, fake_nvml_library, preloaded_nvml

@@ -24,11 +24,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gputailor_exporter import metrics as m
 from gputailor_exporter.accounting import AccountingSettings, NodeAccounts
-from gputailor_exporter.allocations import UNTOLD, Allocation, ContainerRef
+from gputailor_exporter.attribution.allocations import UNTOLD, Allocation, ContainerRef
 from gputailor_exporter.devices.base import ProcessReading, Reason
-from gputailor_exporter.exposition import render
 from gputailor_exporter.metrics import CONTAINER_SIGNALS, Kind, Sharing, Signal
-from gputailor_exporter.selfmetrics import SelfMetrics
+from gputailor_exporter.sampling.selfmetrics import SelfMetrics
+from gputailor_exporter.serving.exposition import render
 from tests.exporter.machines import GIB, GPU, OTHER, WALL, container, reading
 
 #: What each family of containers has beside it on the device, so that all adds up.

@@ -3,7 +3,7 @@
 import pytest
 
 from gputailor_exporter.devices.base import DeviceError, Reason
-from gputailor_exporter.discovery import Discovery, DiscoverySettings, Found
+from gputailor_exporter.sampling.discovery import Discovery, DiscoverySettings, Found
 from tests.exporter.machines import GPU, OTHER
 from tests.exporter.stubs import StubBackend
 

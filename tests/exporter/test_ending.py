@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gputailor_exporter.ending import RENEW, Ending
+from gputailor_exporter.lifecycle.ending import RENEW, Ending
 
 
 def test_a_signal_ends_the_wait():

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from gputailor_exporter import metrics as m
 from gputailor_exporter.accounting import FamilySamples, Snapshot
-from gputailor_exporter.exposition import Renderer, render
 from gputailor_exporter.metrics import FAMILIES, Kind
+from gputailor_exporter.serving.exposition import Renderer, render
 from tests.exporter.client_collector import SnapshotCollector
 from tests.exporter.fleets import NODES, big_accounts
 from tests.exporter.machines import WALL

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputailor_exporter.allocations import Allocation
+from gputailor_exporter.attribution.allocations import Allocation
 from tests.exporter.test_pods import DEVICES, GPU, UUID, asking, folder, holding, kubelet, ref
 from tests.fakes.kubelet import Claim, Container, Pod
 

@@ -7,7 +7,7 @@ import pytest
 
 SCRIPT = """
 import ctypes, sys, threading
-from gputailor_exporter.heap import use_one_arena
+from gputailor_exporter.lifecycle.heap import use_one_arena
 
 if sys.argv[1] == "one" and not use_one_arena():
     sys.exit(77)

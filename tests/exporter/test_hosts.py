@@ -6,15 +6,15 @@ import pytest
 
 from gputailor_agent.dialects.gputailor import DIALECT
 from gputailor_exporter import metrics as m
-from gputailor_exporter.allocations import UNTOLD, Allocation, ContainerRef
-from gputailor_exporter.devices.base import DeviceError, ProcessReading, Reason
-from gputailor_exporter.hosts import (
+from gputailor_exporter.attribution.allocations import UNTOLD, Allocation, ContainerRef
+from gputailor_exporter.attribution.hosts import (
     KEEP_SECONDS,
     NAME_SECONDS,
     ProcessAllocations,
     UserNames,
     WatchedBackend,
 )
+from gputailor_exporter.devices.base import DeviceError, ProcessReading, Reason
 from gputailor_exporter.metrics import Sharing, Signal
 from tests.exporter.hosttree import Host, Ticking
 from tests.exporter.machines import (

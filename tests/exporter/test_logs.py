@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gputailor_exporter.logs import QueuedLog
+from gputailor_exporter.lifecycle.logs import QueuedLog
 
 
 @pytest.fixture

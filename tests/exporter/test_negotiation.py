@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputailor_exporter.negotiation import (
+from gputailor_exporter.serving.negotiation import (
     LONGEST_WAIT_SECONDS,
     Format,
     accepts_gzip,

@@ -14,9 +14,9 @@ import h2.connection
 import h2.events
 import pytest
 
-from gputailor_exporter.allocations import Allocation, AllocationError, ContainerRef
+from gputailor_exporter.attribution.allocations import Allocation, AllocationError, ContainerRef
 from gputailor_exporter.devices.base import DeviceIdentity
-from gputailor_exporter.driver_files import DriverFiles
+from gputailor_exporter.kubelet.driver_files import DriverFiles
 from gputailor_exporter.metrics import Sharing
 from gputailor_exporter.pods import PodResources
 from tests.fakes.kubelet import Claim, Container, Kubelet, Pod

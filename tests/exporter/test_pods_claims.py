@@ -2,10 +2,10 @@
 
 import pytest
 
-from gputailor_exporter.allocations import Allocation
-from gputailor_exporter.device_ids import DeviceIndex, DeviceRef
+from gputailor_exporter.attribution.allocations import Allocation
 from gputailor_exporter.devices.base import DeviceIdentity
-from gputailor_exporter.driver_files import DriverFiles
+from gputailor_exporter.kubelet.device_ids import DeviceIndex, DeviceRef
+from gputailor_exporter.kubelet.driver_files import DriverFiles
 from gputailor_exporter.metrics import Sharing
 from gputailor_exporter.pods import PodResources
 from tests.exporter.test_pods import (

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gputailor_exporter import tracking
-from gputailor_exporter.allocations import UNTOLD, ContainerRef
+from gputailor_exporter.attribution import tracking
+from gputailor_exporter.attribution.allocations import UNTOLD, ContainerRef
+from gputailor_exporter.attribution.tracking import CHECKS_PER_SECOND, FRESH_SECONDS, read_stat
 from gputailor_exporter.processes import CgroupAttribution, PodLogFolders
-from gputailor_exporter.tracking import CHECKS_PER_SECOND, FRESH_SECONDS, read_stat
 from tests.exporter.hosttree import Host
 from tests.exporter.test_cgroups import ID, INNER, STATIC, SYSTEMD, UID
 

@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from gputailor_exporter import running
-from gputailor_exporter.assembly import Parts, StartError
 from gputailor_exporter.cli import main
 from gputailor_exporter.devices.base import DeviceError, Reason
-from gputailor_exporter.discovery import DiscoverySettings
+from gputailor_exporter.lifecycle import running
+from gputailor_exporter.lifecycle.assembly import Parts, StartError
 from gputailor_exporter.sampler import Sampler
+from gputailor_exporter.sampling.discovery import DiscoverySettings
 from tests.exporter.stubs import Gate, StubBackend
 
 

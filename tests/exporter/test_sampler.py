@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from gputailor_exporter import metrics as m
 from gputailor_exporter.devices.base import DeviceError, Reason, XidEvent
 from gputailor_exporter.sampler import Sampler
-from gputailor_exporter.timekeeping import Clock
-from gputailor_exporter.worker import next_beat
+from gputailor_exporter.sampling.timekeeping import Clock
+from gputailor_exporter.sampling.worker import next_beat
 from tests.exporter.machines import GPU, OTHER, SLICE
 from tests.exporter.running_sampler import BEAT, errors, observed, running, settings, value
 from tests.exporter.stubs import Gate, StubAllocations, StubBackend, eventually, half_busy

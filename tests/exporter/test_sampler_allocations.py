@@ -3,7 +3,7 @@
 import pytest
 
 from gputailor_exporter import metrics as m
-from gputailor_exporter.allocations import AllocationError
+from gputailor_exporter.attribution.allocations import AllocationError
 from gputailor_exporter.devices.base import ProcessReading
 from gputailor_exporter.metrics import Signal
 from tests.exporter.machines import GPU, OTHER, container, holds, one, reading, samples, sliced

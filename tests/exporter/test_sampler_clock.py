@@ -6,7 +6,7 @@ import pytest
 
 from gputailor_exporter import metrics as m
 from gputailor_exporter.devices.base import XidEvent
-from gputailor_exporter.timekeeping import Clock, since_boot
+from gputailor_exporter.sampling.timekeeping import Clock, since_boot
 from tests.exporter.machines import holds
 from tests.exporter.running_sampler import errors, observed, running, value
 from tests.exporter.stubs import Gate, StubAllocations, StubBackend, eventually, half_busy

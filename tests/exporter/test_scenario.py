@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gputailor_exporter.devices.base import DeviceError, Reason
 from gputailor_exporter.metrics import Sharing, Signal
-from gputailor_exporter.scenario import DEMO, ScenarioError, load, parse, pinned
 from gputailor_exporter.scenarios.document import parse_bytes, parse_duration, parse_time
+from gputailor_exporter.scenarios.scenario import DEMO, ScenarioError, load, parse, pinned
 
 SMALL = Path(__file__).resolve().parents[1] / "fakes" / "scenarios" / "small.yaml"
 NOW = 1_764_590_400.0  # 2025-12-01 12:00 UTC

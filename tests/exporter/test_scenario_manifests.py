@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gputailor_exporter.scenario import DEMO, load, manifests, parse
+from gputailor_exporter.scenarios.scenario import DEMO, load, manifests, parse
 
 SMALL = Path(__file__).resolve().parents[1] / "fakes" / "scenarios" / "small.yaml"
 NOW = 1_764_590_400.0

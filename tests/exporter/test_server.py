@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from gputailor_exporter import connection as connections
 from gputailor_exporter import server as servers
 from gputailor_exporter.accounting import Snapshot
-from gputailor_exporter.exposition import render
-from gputailor_exporter.listening import ListenError
 from gputailor_exporter.sampler import Sampler
 from gputailor_exporter.server import MetricsServer, Page
-from gputailor_exporter.webconfig import WebConfig
+from gputailor_exporter.serving import connection as connections
+from gputailor_exporter.serving.exposition import render
+from gputailor_exporter.serving.listening import ListenError
+from gputailor_exporter.serving.webconfig import WebConfig
 from tests.exporter.fleets import empty_node, shared_node
 from tests.exporter.machines import OTHER
 from tests.exporter.running_sampler import settings

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gputailor_exporter import simulate
-from gputailor_exporter.scenario import DEMO, load
+from gputailor_exporter.scenarios import simulate
+from gputailor_exporter.scenarios.scenario import DEMO, load
 
 SMALL = Path(__file__).resolve().parents[1] / "fakes" / "scenarios" / "small.yaml"
 NOW = 1_764_590_400.0

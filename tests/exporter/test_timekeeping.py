@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputailor_exporter.timekeeping import Clock, SteadyWall, since_boot
+from gputailor_exporter.sampling.timekeeping import Clock, SteadyWall, since_boot
 
 
 class Wound:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from gputailor_exporter import podresources_pb2 as v1
-from gputailor_exporter import unary
-from gputailor_exporter.allocations import AllocationError
-from gputailor_exporter.unary import Line
+from gputailor_exporter.attribution.allocations import AllocationError
+from gputailor_exporter.kubelet import podresources_pb2 as v1
+from gputailor_exporter.kubelet import unary
+from gputailor_exporter.kubelet.unary import Line
 from tests.fakes.kubelet import Container, Kubelet, Pod
 
 LIST = "/v1.PodResourcesLister/List"

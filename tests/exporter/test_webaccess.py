@@ -11,10 +11,10 @@ from contextlib import suppress
 import bcrypt
 import pytest
 
-from gputailor_exporter import webaccess
-from gputailor_exporter.exposition import render
-from gputailor_exporter.webaccess import BasicAuth, TokenBucket, WebAccess, may_enter
-from gputailor_exporter.webconfig import load_web_config
+from gputailor_exporter.serving import webaccess
+from gputailor_exporter.serving.exposition import render
+from gputailor_exporter.serving.webaccess import BasicAuth, TokenBucket, WebAccess, may_enter
+from gputailor_exporter.serving.webconfig import load_web_config
 from tests.exporter.certificates import Authority
 from tests.exporter.serving import FixedSource, get, serving
 from tests.exporter.stubs import eventually

@@ -5,7 +5,7 @@ import ssl
 import bcrypt
 import pytest
 
-from gputailor_exporter.webconfig import WebConfig, WebConfigError, load_web_config
+from gputailor_exporter.serving.webconfig import WebConfig, WebConfigError, load_web_config
 from tests.exporter.certificates import Authority
 
 

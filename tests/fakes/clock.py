@@ -1,10 +1,10 @@
 """A process whose clocks a test can set: Python's side of clock_shift.c."""
 
-import hashlib
 import struct
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+
+from tests.fakes.compiling import compiled
 
 SOURCE = Path(__file__).with_name("clock_shift.c")
 SHIFT_VARIABLE = "GPUTAILOR_CLOCK_SHIFT"
@@ -15,16 +15,11 @@ class ShiftedClock:
 
     def __init__(self, file: Path, cache: Path, compiler: str = "gcc") -> None:
         """Compile the library into ``cache``, unless it is there; ``file`` holds the shifts."""
-        digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
-        self.library = cache / f"clock-shift-{digest}.so"
+        self.library = compiled(
+            cache, "clock-shift.so", [SOURCE], options=["-lm"], compiler=compiler
+        )
         self._file = file
         self.set()
-        if not self.library.exists():
-            cache.mkdir(parents=True, exist_ok=True)
-            draft = self.library.with_suffix(".new")
-            command = [compiler, "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
-            subprocess.run([*command, "-o", str(draft), str(SOURCE), "-lm"], check=True)
-            draft.replace(self.library)
 
     def set(self, wall_seconds: float = 0.0, boot_seconds: float = 0.0) -> None:
         """Shift the wall clock, and the clock since boot (both: the machine was suspended)."""

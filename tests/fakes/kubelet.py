@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import grpc
 
-from gputailor_exporter import podresources_pb2 as v1
+from gputailor_exporter.kubelet import podresources_pb2 as v1
 
 SERVICE = "v1.PodResourcesLister"
 MAX_BYTES = 64 * 2**20

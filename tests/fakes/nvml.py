@@ -7,15 +7,14 @@ timeline, so counters never jump back and old samples keep their values. ``mean`
 say what the driver was told, to compare with what was measured.
 """
 
-import hashlib
 import math
 import os
-import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.fakes.compiling import compiled
 from tests.fakes.nvml_parts import GIB, FakeEvent, FakeGpu, FakeMig, FakeProcess
 from tests.fakes.nvml_timeline import Timeline, ramp, square
 
@@ -33,6 +32,7 @@ __all__ = [
 
 STATE_VARIABLE = "GPUTAILOR_FAKE_NVML_STATE"
 SOURCES = Path(__file__).parent
+LIBRARY = "libnvidia-ml.so.1"
 
 
 @dataclass
@@ -130,38 +130,14 @@ class FakeDriver:
             yield prefix + key, timeline.text()
 
 
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
-
-
 def build(cache: Path, missing_symbols: tuple[str, ...] = (), compiler: str = "gcc") -> Path:
-    """Compile ``libnvidia-ml.so.1`` without the named symbols; one built before is used again.
-
-    The folder below ``cache`` is named by a hash of the sources and of the missing symbols.
-    """
-    sources = sorted(SOURCES.glob("nvml*.[ch]"))
-    digest = hashlib.sha256("\0".join(missing_symbols).encode())
-    for source in sources:
-        digest.update(source.read_bytes())
-    folder = cache / digest.hexdigest()[:16]
-    library = folder / "libnvidia-ml.so.1"
-    if library.exists():
-        return library
-    folder.mkdir(parents=True, exist_ok=True)
+    """Compile ``libnvidia-ml.so.1`` without the named symbols; one built before is used again."""
     hidden = " ".join(f"{name};" for name in missing_symbols)
-    script = folder / f"{os.getpid()}.map"
-    script.write_text(f"{{ global: nvml*; local: {hidden} *; }};\n", encoding="utf-8")
-    draft = folder / f"{os.getpid()}.so"
-    _run(
-        [
-            compiler, "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared",
-            "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1",
-            f"-Wl,--version-script,{script}", "-o", str(draft),
-            *(str(source) for source in sources if source.suffix == ".c"), "-lm", "-lpthread",
-        ]
-    )  # fmt: skip
-    draft.replace(library)
-    script.unlink()
-    return library
+    return compiled(
+        cache,
+        LIBRARY,
+        SOURCES.glob("nvml*.[ch]"),
+        options=("-fvisibility=hidden", f"-Wl,-soname,{LIBRARY}", "-lm", "-lpthread"),
+        version_script=f"{{ global: nvml*; local: {hidden} *; }};\n",
+        compiler=compiler,
+    )

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import yaml
 
-from gputailor_exporter.scenario import load
+from gputailor_exporter.scenarios.scenario import load
 from tests.fakes.kubelet import Container, Kubelet, Pod
 from tests.fakes.nvml import GIB, FakeDriver, FakeGpu
 from tests.system.prometheus_history import labelled, simulate

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from gputailor_agent.dialects.gputailor_series import CONTAINER, DEVICE, PROCESS_START
-from gputailor_exporter.scenario import Scenario
+from gputailor_exporter.scenarios.scenario import Scenario
 from tests.testbed import build
 from tests.testbed.servers import HOST, Server, start_on_free_ports
 

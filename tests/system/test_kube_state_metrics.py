@@ -24,7 +24,7 @@ from gputailor_agent.inventory.identity import resolve
 from gputailor_agent.inventory.live import read_live_inventory
 from gputailor_agent.model.inventory import Outcome
 from gputailor_agent.model.profile import Window
-from gputailor_exporter.scenario import load
+from gputailor_exporter.scenarios.scenario import load
 from tests.system import cluster_parts as parts
 from tests.system.prometheus_history import dcgm_history, renamed, repeated
 from tests.testbed import objects

@@ -7,7 +7,7 @@ from gputailor_agent.rollup.history import fill_store, read_window
 from gputailor_agent.sources.archive import read_archive
 from gputailor_agent.sources.prometheus import PrometheusSource
 from gputailor_agent.store import Store
-from gputailor_exporter.scenario import load
+from gputailor_exporter.scenarios.scenario import load
 from tests.system.prometheus_history import (
     SCRAPE,
     Running,

@@ -222,7 +222,7 @@ def dcgm_copies(scenario):
 
 
 def test_copies_of_gauges_count_once(serve, pages, tmp_path):
-    from gputailor_exporter.scenario import load  # noqa: PLC0415 - beside its only use
+    from gputailor_exporter.scenarios.scenario import load  # noqa: PLC0415 - beside its only use
 
     path = tmp_path / "scenario.yaml"
     path.write_text(EVENTFUL, encoding="utf-8")

@@ -9,7 +9,7 @@ from gputailor_agent.model.judgement import SilenceKind
 from gputailor_agent.model.profile import Window
 from gputailor_agent.rollup.history import read_window
 from gputailor_agent.sources.prometheus import PrometheusSource
-from gputailor_exporter.scenario import load
+from gputailor_exporter.scenarios.scenario import load
 from tests.system.prometheus_history import (
     Running,
     dcgm_history,

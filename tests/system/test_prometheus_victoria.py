@@ -11,7 +11,7 @@ from gputailor_agent.rollup.history import read_window
 from gputailor_agent.sources.archive import read_archive
 from gputailor_agent.sources.prometheus import PrometheusSource
 from gputailor_agent.sources.prometheus.promql import chunks
-from gputailor_exporter.scenario import load
+from gputailor_exporter.scenarios.scenario import load
 from tests.system.prometheus_history import dcgm_history, labelled, scraped, simulate
 from tests.system.test_prometheus_counters import EVENTFUL, NOW
 from tests.testbed.servers import HOST, Server, eventually, start_on_free_ports

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from gputailor_agent import metrics
-from gputailor_exporter.scenario import load
+from gputailor_exporter.scenarios.scenario import load
 from tests.system.prometheus_history import (
     Running,
     dcgm_history,

@@ -27,7 +27,7 @@ from gputailor_exporter.accounting.signals import (
     SM,
     TENSOR,
 )
-from gputailor_exporter.allocations import Allocation
+from gputailor_exporter.attribution.allocations import Allocation
 from gputailor_exporter.metrics import (
     HISTOGRAM_BOUNDS,
     HISTOGRAM_SIGNALS,

@@ -13,7 +13,7 @@ from gputailor_exporter.accounting.holder import HolderAccount
 from gputailor_exporter.accounting.settings import AccountingSettings
 from gputailor_exporter.accounting.sharing import Division
 from gputailor_exporter.accounting.snapshot import Snapshot
-from gputailor_exporter.allocations import Allocation, ContainerRef
+from gputailor_exporter.attribution.allocations import Allocation, ContainerRef
 from gputailor_exporter.devices.base import DeviceIdentity, DeviceReading, Reason, XidEvent
 
 _Key = tuple[ContainerRef, str]

@@ -31,7 +31,7 @@ from gputailor_exporter.accounting.signals import (
     KERNEL,
     PROCESS_PLACES,
 )
-from gputailor_exporter.allocations import UNTOLD, ContainerRef
+from gputailor_exporter.attribution.allocations import UNTOLD, ContainerRef
 from gputailor_exporter.devices.base import ProcessReading
 from gputailor_exporter.metrics import Sharing
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gputailor_exporter.allocations import Allocation, ContainerRef
+from gputailor_exporter.attribution.allocations import Allocation, ContainerRef
 from gputailor_exporter.devices.base import (
     DeviceError,
     DeviceIdentity,
@@ -18,7 +18,7 @@ from gputailor_exporter.devices.base import (
     Reason,
     XidEvent,
 )
-from gputailor_exporter.scenario import Scenario
+from gputailor_exporter.scenarios.scenario import Scenario
 from gputailor_exporter.scenarios.timeline import DeviceTimeline, to_reading
 
 #: Span of a device's first read, and the shortest later one, in seconds.

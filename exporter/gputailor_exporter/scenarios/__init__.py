@@ -1,4 +1,4 @@
-"""Parts of the simulated cluster: hardware, shapes of activity, reading of the file, manifests.
+"""The simulated cluster: scenario files, hardware, shapes of activity, manifests, history.
 
-``gputailor_exporter.scenario`` is the door; nothing outside this package imports these modules.
+``scenarios.scenario`` is the door of the simulated back end, ``scenarios.simulate`` the command.
 """

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gputailor_exporter.allocations import ContainerRef
+from gputailor_exporter.attribution.allocations import ContainerRef
 from gputailor_exporter.devices.base import DeviceIdentity, Reason
 from gputailor_exporter.metrics import Sharing, Signal
 from gputailor_exporter.scenarios.hardware import GpuModel

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gputailor_exporter.allocations import ContainerRef
+from gputailor_exporter.attribution.allocations import ContainerRef
 from gputailor_exporter.metrics import Sharing
 from gputailor_exporter.scenarios.activities import NOTHING, read_activity
 from gputailor_exporter.scenarios.document import Section

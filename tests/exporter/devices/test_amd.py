@@ -2,11 +2,11 @@
 
 import pytest
 
-from gputailor_exporter.device_ids import DeviceIndex, DeviceRef
 from gputailor_exporter.devices import drm_clients
 from gputailor_exporter.devices.amd import AmdBackend
 from gputailor_exporter.devices.amd_topology import instruction_set
 from gputailor_exporter.devices.base import DeviceError, Memory, Reason
+from gputailor_exporter.kubelet.device_ids import DeviceIndex, DeviceRef
 from gputailor_exporter.metrics import Signal
 from tests.exporter import golden_amd
 from tests.fakes.amd_tables import table

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputailor_exporter.device_ids import DeviceIndex, DeviceRef
 from gputailor_exporter.devices import drm_clients
 from gputailor_exporter.devices.base import DeviceError, Reason
 from gputailor_exporter.devices.drm import DrmBackend
 from gputailor_exporter.devices.drm_clients import OpenFiles
 from gputailor_exporter.devices.drm_fdinfo import parse_fdinfo, signal_of
+from gputailor_exporter.kubelet.device_ids import DeviceIndex, DeviceRef
 from gputailor_exporter.metrics import Signal
 from tests.fakes.amd_tree import Machine, client
 

@@ -11,7 +11,7 @@ from gputailor_exporter.devices.simulated import (
     SimulatedBackend,
 )
 from gputailor_exporter.metrics import Signal
-from gputailor_exporter.scenario import load
+from gputailor_exporter.scenarios.scenario import load
 
 SMALL = Path(__file__).resolve().parents[2] / "fakes" / "scenarios" / "small.yaml"
 NOW = 1_764_590_400.0

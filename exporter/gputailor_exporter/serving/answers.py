@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import h11
 
 from gputailor_exporter import __version__
-from gputailor_exporter.negotiation import accepts_gzip, choose_format, wait_seconds
-from gputailor_exporter.webaccess import Rules
+from gputailor_exporter.serving.negotiation import accepts_gzip, choose_format, wait_seconds
+from gputailor_exporter.serving.webaccess import Rules
 
 if TYPE_CHECKING:
     from gputailor_exporter.server import MetricsServer, SnapshotSource
@@ -105,7 +105,7 @@ def _metrics(server: "MetricsServer", asked: dict[str, str], deadline: float) ->
 
 
 def _landing(source: "SnapshotSource") -> Answer:
-    from gputailor_exporter import landing  # noqa: PLC0415 - for people, who seldom come by
+    from gputailor_exporter.serving import landing  # noqa: PLC0415 - for people, who seldom come by
 
     text = landing.page(
         source.snapshot(), ready=source.ready, healthy=source.healthy, trouble=source.trouble

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gputailor_exporter.device_ids import MigPlace
-from gputailor_exporter.tracking import PROC
+from gputailor_exporter.attribution.tracking import PROC
+from gputailor_exporter.kubelet.device_ids import MigPlace
 
 CDI: Final = Path("/var/run/cdi")
 _FACT: Final = re.compile(r"^(?P<name>GPU UUID|Device Minor):\s*(?P<value>\S+)", re.MULTILINE)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import floor
 from typing import Protocol
 
-from gputailor_exporter.allocations import ContainerRef
+from gputailor_exporter.attribution.allocations import ContainerRef
 from gputailor_exporter.devices.base import (
     Backend,
     DeviceError,
@@ -18,7 +18,7 @@ from gputailor_exporter.devices.base import (
     DeviceReading,
     Reason,
 )
-from gputailor_exporter.timekeeping import Clock
+from gputailor_exporter.sampling.timekeeping import Clock
 
 log = logging.getLogger(__name__)
 

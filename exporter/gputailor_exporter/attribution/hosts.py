@@ -19,8 +19,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gputailor_exporter.allocations import UNTOLD, Allocation, ContainerRef, ProcessAttribution
-from gputailor_exporter.cgroups import host_unit
+from gputailor_exporter.attribution.allocations import (
+    UNTOLD,
+    Allocation,
+    ContainerRef,
+    ProcessAttribution,
+)
+from gputailor_exporter.attribution.cgroups import host_unit
+from gputailor_exporter.attribution.tracking import PROC, TrackedProcesses
 from gputailor_exporter.devices.base import (
     Backend,
     DeviceIdentity,
@@ -30,7 +36,6 @@ from gputailor_exporter.devices.base import (
 )
 from gputailor_exporter.metrics import Sharing
 from gputailor_exporter.processes import MPS_COMMAND
-from gputailor_exporter.tracking import PROC, TrackedProcesses
 
 NAME_SECONDS: Final = 10.0
 #: How long the first to ask for a user waits: names out of a file are there at once.

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gputailor_exporter.allocations import AllocationError, AllocationSource
-from gputailor_exporter.bounded import BoundedCalls
+from gputailor_exporter.attribution.allocations import AllocationError, AllocationSource
 from gputailor_exporter.devices.base import DeviceIdentity
 from gputailor_exporter.options import Options
+from gputailor_exporter.sampling.bounded import BoundedCalls
 
 KUBELET_SECONDS: Final = 10.0
 

@@ -10,7 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, ParamSpec, TypeVar
 
-from gputailor_exporter.allocations import AllocationSource, ContainerRef, ProcessAttribution
+from gputailor_exporter.attribution.allocations import (
+    AllocationSource,
+    ContainerRef,
+    ProcessAttribution,
+)
 from gputailor_exporter.devices.base import Backend
 from gputailor_exporter.devices.registry import BackendSettings, create
 from gputailor_exporter.metrics import Sharing
@@ -78,8 +82,8 @@ def _simulated(options: Options, *, attributed: bool) -> Parts:
         ScenarioAttribution,
         SimulatedBackend,
     )
-    from gputailor_exporter.scenario import load  # noqa: PLC0415 - likewise
     from gputailor_exporter.scenarios.document import ScenarioError  # noqa: PLC0415 - likewise
+    from gputailor_exporter.scenarios.scenario import load  # noqa: PLC0415 - likewise
 
     assert options.scenario is not None
     try:
@@ -105,7 +109,7 @@ def _backend(options: Options) -> Backend:
 
 def _by_kubelet(options: Options, backend: Backend) -> Parts:
     """Kubelet says who holds what, cgroups whose process is whose."""
-    from gputailor_exporter.driver_files import DriverFiles  # noqa: PLC0415 - only where asked for
+    from gputailor_exporter.kubelet.driver_files import DriverFiles  # noqa: PLC0415 - only where asked for
     from gputailor_exporter.pods import PodResources  # noqa: PLC0415 - likewise
     from gputailor_exporter.processes import CgroupAttribution  # noqa: PLC0415 - likewise
 
@@ -123,7 +127,7 @@ def _by_kubelet(options: Options, backend: Backend) -> Parts:
 
 def _by_process(options: Options, backend: Backend) -> Parts:
     """The processes on each device say who holds it."""
-    from gputailor_exporter import hosts  # noqa: PLC0415 - only where asked for
+    from gputailor_exporter.attribution import hosts  # noqa: PLC0415 - only where asked for
 
     watched = hosts.WatchedBackend(backend)
     attribution = SerialAttribution(threading.Lock(), hosts.HostAttribution(options.proc_root))

@@ -6,7 +6,7 @@ Not thread-safe: the sampler holds its lock.
 from collections.abc import Callable, Iterator, Sequence
 
 from gputailor_exporter.devices.base import DeviceIdentity
-from gputailor_exporter.worker import DeviceWorker
+from gputailor_exporter.sampling.worker import DeviceWorker
 
 
 class Workers:

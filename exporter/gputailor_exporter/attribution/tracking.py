@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gputailor_exporter.allocations import UNTOLD, ContainerRef
+from gputailor_exporter.attribution.allocations import UNTOLD, ContainerRef
 
 PROC: Final = Path("/proc")
 CHECKS_PER_SECOND: Final = 512.0

@@ -51,7 +51,7 @@ from typing import Any, Final
 
 import yaml
 
-from gputailor_exporter.allocations import Allocation, ContainerRef
+from gputailor_exporter.attribution.allocations import Allocation, ContainerRef
 from gputailor_exporter.devices.base import DeviceIdentity, DeviceReading, Reason
 from gputailor_exporter.metrics import Signal
 from gputailor_exporter.scenarios.activities import read_activity
@@ -65,7 +65,7 @@ from gputailor_exporter.scenarios.workloads import WorkloadReader, number_proces
 __all__ = ["DEMO", "Scenario", "ScenarioError", "load", "manifests", "parse", "pinned"]
 
 #: The cluster of ``gputailor demo``.
-DEMO: Final = Path(__file__).parent / "scenarios" / "demo.yaml"
+DEMO: Final = Path(__file__).with_name("demo.yaml")
 VERSION: Final = 1
 #: Signals a simulated device has without being asked; the others only where an activity has them.
 _USUAL: Final = BASIC | {

@@ -23,7 +23,7 @@ import h2.errors
 import h2.events
 import h2.exceptions
 
-from gputailor_exporter.allocations import AllocationError
+from gputailor_exporter.attribution.allocations import AllocationError
 
 #: Largest answer accepted; a node of 110 pods with hundreds of replicas stays well under 1 MB.
 MAX_ANSWER_BYTES: Final = 16 * 2**20

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gputailor_exporter.webconfig import WebConfig, WebConfigError, load_web_config
+from gputailor_exporter.serving.webconfig import WebConfig, WebConfigError, load_web_config
 
 log = logging.getLogger(__name__)
 

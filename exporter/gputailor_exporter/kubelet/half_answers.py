@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from gputailor_exporter.allocations import ContainerRef
+from gputailor_exporter.attribution.allocations import ContainerRef
 
 #: As long as the last good map stands for a kubelet that does not answer at all.
 KEEP_SECONDS: Final = 120.0

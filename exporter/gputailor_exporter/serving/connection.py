@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import h11
 
-from gputailor_exporter.answers import Answer, answer, refusal
-from gputailor_exporter.webaccess import may_enter
+from gputailor_exporter.serving.answers import Answer, answer, refusal
+from gputailor_exporter.serving.webaccess import may_enter
 
 if TYPE_CHECKING:
     from gputailor_exporter.server import MetricsServer

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gputailor_exporter.accounting import AccountingSettings
-from gputailor_exporter.discovery import DiscoverySettings
+from gputailor_exporter.sampling.discovery import DiscoverySettings
 
 #: Label values of ``exporter_errors_total{reason}`` that are not a device's or a source's own.
 THREAD_DIED: Final = "thread_died"

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from gputailor_exporter.timekeeping import since_boot
+from gputailor_exporter.sampling.timekeeping import since_boot
 
 log = logging.getLogger(__name__)
 

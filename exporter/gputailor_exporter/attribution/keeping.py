@@ -3,7 +3,7 @@
 Not thread-safe: the sampler holds its lock. Times are seconds of the sampler's clock.
 """
 
-from gputailor_exporter.allocations import Allocation
+from gputailor_exporter.attribution.allocations import Allocation
 
 
 class LastAllocations:

@@ -15,18 +15,18 @@ from typing import Final, TextIO
 
 from gputailor_exporter import __version__
 from gputailor_exporter.accounting import AccountingSettings
-from gputailor_exporter.assembly import Parts, StartError, assemble
 from gputailor_exporter.devices.base import DeviceError
-from gputailor_exporter.discovery import DiscoverySettings
-from gputailor_exporter.ending import RENEW, Ending
-from gputailor_exporter.heap import use_one_arena
-from gputailor_exporter.listening import ListenError
-from gputailor_exporter.logs import QueuedLog
+from gputailor_exporter.lifecycle.assembly import Parts, StartError, assemble
+from gputailor_exporter.lifecycle.ending import RENEW, Ending
+from gputailor_exporter.lifecycle.heap import use_one_arena
+from gputailor_exporter.lifecycle.logs import QueuedLog
 from gputailor_exporter.options import Options
 from gputailor_exporter.sampler import Sampler
-from gputailor_exporter.sampling import SamplerSettings
+from gputailor_exporter.sampling.discovery import DiscoverySettings
+from gputailor_exporter.sampling.settings import SamplerSettings
 from gputailor_exporter.server import MetricsServer
-from gputailor_exporter.webconfig import WebConfig, WebConfigError, load_web_config
+from gputailor_exporter.serving.listening import ListenError
+from gputailor_exporter.serving.webconfig import WebConfig, WebConfigError, load_web_config
 
 log = logging.getLogger(__name__)
 

@@ -33,10 +33,10 @@ from gputailor_exporter.devices.simulated import (
     ScenarioAttribution,
     SimulatedBackend,
 )
-from gputailor_exporter.exposition import Renderer
-from gputailor_exporter.scenario import Scenario, ScenarioError, load, manifests, pinned
+from gputailor_exporter.sampling.selfmetrics import SelfMetrics
 from gputailor_exporter.scenarios.document import parse_duration, parse_time
-from gputailor_exporter.selfmetrics import SelfMetrics
+from gputailor_exporter.scenarios.scenario import Scenario, ScenarioError, load, manifests, pinned
+from gputailor_exporter.serving.exposition import Renderer
 
 HISTORY_DAYS: Final = 14.0
 #: A longer history is a slip of the finger: a year of the demo takes minutes already.

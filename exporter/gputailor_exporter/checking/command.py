@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, TypeVar
 
-from gputailor_exporter.assembly import Parts, StartError, assemble
-from gputailor_exporter.bounded import BoundedCalls
+from gputailor_exporter.checking.node import NodeFinding, kubelet_finding, node_findings
+from gputailor_exporter.checking.remedies import FAULTS, remedy
 from gputailor_exporter.devices.base import DeviceError, DeviceIdentity, DeviceReading, Reason
+from gputailor_exporter.lifecycle.assembly import Parts, StartError, assemble
 from gputailor_exporter.metrics import Signal
-from gputailor_exporter.nodecheck import NodeFinding, kubelet_finding, node_findings
 from gputailor_exporter.options import Options, parse_options, parser
-from gputailor_exporter.remedies import FAULTS, remedy
+from gputailor_exporter.sampling.bounded import BoundedCalls
 
 FINE: Final = 0
 FAILED: Final = 1

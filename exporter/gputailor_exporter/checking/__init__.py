@@ -1,0 +1,1 @@
+"""``gputailor-exporter check``: what can be read on this node, and how to get the rest."""

@@ -1,0 +1,1 @@
+"""The exporter as a process: its parts, start, memory, log and end."""
