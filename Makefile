@@ -36,7 +36,7 @@ test: lint ## lint, types, layers, and the fast suite with coverage (at most 5 m
 test-system: $(VENV)/.installed-dev ## the slow suite: real processes end to end
 	@# Without Go the tests that need the servers are skipped by name; with CI set that is a failure.
 	$(MAKE) --no-print-directory testbed || test -z "$$CI"
-	$(BIN)/python -m pytest -m system tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --dist loadfile -m system tests
 
 lint: $(VENV)/.installed-dev ## ruff, mypy --strict, import layers
 	$(BIN)/ruff check .

@@ -100,7 +100,8 @@ def test_without_once_there_is_a_page_until_ctrl_c(made, repository, tmp_path, t
     compare(demo.output)
     for name in told(demo.output).items:
         assert name in page
-    assert demo.interrupt() == -signal.SIGINT  # make's own end; the demo's stands in its output
+    # make's own end: by the signal, or well where the demo had ended first; the demo's is its output
+    assert demo.interrupt() in {-signal.SIGINT, 0}
     assert "Error" not in demo.output
     assert "Traceback" not in demo.output
 
