@@ -6,7 +6,7 @@ ARGS ?=
 PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-system lint format bench bench-exporter bench-scale soak crash testbed clean
+.PHONY: help demo test test-system test-gpu lint format bench bench-exporter bench-scale soak crash testbed clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ test-system: $(VENV)/.installed-dev ## the slow suite: real processes end to end
 	@# Without Go the tests that need the servers are skipped by name; with CI set that is a failure.
 	$(MAKE) --no-print-directory testbed || test -z "$$CI"
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --dist loadfile -m system tests
+
+test-gpu: $(VENV)/.installed-dev ## the exporter against known loads on this machine's NVIDIA GPU (8 minutes)
+	@# One after the other: two loads at a time would not be known.
+	$(BIN)/python -m pytest -p no:xdist -m gpu tests/gpu
 
 lint: $(VENV)/.installed-dev ## ruff, mypy --strict, import layers
 	$(BIN)/ruff check .

@@ -120,14 +120,18 @@ class Process:
         return calls, nanoseconds / 1e9
 
 
-def compiled_environment() -> dict[str, str]:
-    """An environment in which bytecode is compiled and kept, as in an image."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("GPUTAILOR_EXPORTER_") and name != "PYTHONDONTWRITEBYTECODE"
+def keeping_bytecode() -> dict[str, str]:
+    """Variables with which bytecode is compiled once and kept, as in an image."""
+    return {
+        "PYTHONDONTWRITEBYTECODE": "",  # empty is as if it were not set
+        "PYTHONPYCACHEPREFIX": str(cache_folder().parent / "bytecode"),
     }
-    return {**kept, "PYTHONPYCACHEPREFIX": str(cache_folder().parent / "bytecode")}
+
+
+def compiled_environment() -> dict[str, str]:
+    """This process's environment, with kept bytecode and without settings of an exporter."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("GPUTAILOR_EXPORTER_")}
+    return kept | keeping_bytecode()
 
 
 def ours(folder: Path, port: int) -> list[str]:

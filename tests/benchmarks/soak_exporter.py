@@ -24,6 +24,7 @@ from statistics import linear_regression, median, quantiles
 
 import psutil
 
+from tests.benchmarks.exporters import keeping_bytecode
 from tests.exporter.hosttree import Host
 from tests.fakes.fixtures import cache_folder
 from tests.fakes.kubelet import Kubelet
@@ -162,15 +163,17 @@ def anonymous_bytes(pid: int) -> int:
 
 @contextmanager
 def soaking_node(folder: Path, library: Path) -> Iterator[tuple[Node, Host]]:
-    """A node of eight GPUs whose exporter samples each second."""
+    """A node of eight GPUs whose exporter samples each second, its bytecode compiled before."""
     driver = FakeDriver(folder / "nvml-state")
     for place in range(8):
         driver.add(mig_gpu(place) if place in CUT else busy_gpu())
     host = Host(folder)
     node = Node(folder, library, driver, Kubelet(folder / "kubelet.sock"), host)
+    node.variables |= keeping_bytecode()
     assert node.kubelet is not None
     node.kubelet.start()
     try:
+        node.run().end()
         node.run("--interval", "1", "--hang-after", "5", "--linger", "5")
         yield node, host
     finally:
