@@ -3,10 +3,11 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do $$p -c '
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+DATA ?= ../shared/data
 PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-system test-gpu lint format bench bench-exporter bench-scale soak crash testbed clean
+.PHONY: help demo evaluate test test-system test-gpu lint format bench bench-exporter bench-scale soak crash testbed clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +28,9 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt $(BIN)/uv
 
 demo: $(VENV)/.installed ## simulated cluster, 14 days of history, report, page on 127.0.0.1 (ARGS=--once ends)
 	$(BIN)/gputailor demo $(ARGS)
+
+evaluate: $(VENV)/.installed ## how right the advice is, on real data (DATA=FOLDER; ARGS="--output json")
+	@$(BIN)/python -m gputailor_agent.evaluation --data $(DATA) $(ARGS)
 
 test: lint ## lint, types, layers, and the fast suite with coverage (at most 5 minutes)
 	rm -f .coverage .coverage.*

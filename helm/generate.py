@@ -2,11 +2,13 @@
 """``python helm/generate.py`` writes the parts of the chart and its page that come from code.
 
 What the agent may read, the rules and dashboards, and the schema of the values, with
-``agent.settings`` from the agent's own settings. A test compares the files with what this writes.
+``agent.settings`` from the agent's own settings. The page's tables of values and presets come from
+the chart's own files. A test compares all of them with what this writes.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +22,10 @@ from gputailor_dashboards import generating, publishing
 CHART: Final = Path(__file__).with_name("gputailor")
 _SCHEMA: Final = Path(__file__).with_name("values.schema.in.yaml")
 PAGE: Final = Path(__file__).parents[1] / "docs" / "helm.md"
-_BEGIN: Final = "<!-- rules: written by python helm/generate.py -->\n"
-_END: Final = "<!-- end of rules -->\n"
+_VALUES: Final = CHART / "values.yaml"
+_PRESETS: Final = CHART / "presets.yaml"
+_KEY: Final = re.compile(r"(?P<indent> *)(?P<name>[A-Za-z]+):(?P<rest>.*)")
+_LONGEST_DEFAULT: Final = 60
 _NOTE: Final = "# Written by python helm/generate.py; do not edit.\n"
 _WIDE: Final = 10_000
 #: Settings that the chart sets itself, from values of its own or because it must be so in a pod.
@@ -57,10 +61,83 @@ def files() -> dict[str, str]:
 
 
 def page() -> str:
-    """Text of docs/helm.md, with the table of what the agent may read."""
-    before, _, rest = PAGE.read_text("utf-8").partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    return f"{before}{_BEGIN}{rbac.rules_table()}{_END}{after}"
+    """Text of docs/helm.md, with its tables: rights, values, presets."""
+    text = PAGE.read_text("utf-8")
+    for name, table in {
+        "rules": rbac.rules_table(),
+        "presets": presets_table(),
+        "values": values_table(),
+    }.items():
+        begin = f"<!-- {name}: written by python helm/generate.py -->\n"
+        end = f"<!-- end of {name} -->\n"
+        before, _, rest = text.partition(begin)
+        _, _, after = rest.partition(end)
+        text = f"{before}{begin}{table}{end}{after}"
+    return text
+
+
+def described_values() -> Iterator[tuple[str, Any, str]]:
+    """Each value that values.yaml lists: its path, its default, and the comment above it.
+
+    A mapping with a comment is one value, whatever is in it. Raises ``ValueError`` for a value
+    without a comment: it would be a row without a word.
+    """
+    text = _VALUES.read_text("utf-8")
+    defaults = yaml.safe_load(text)
+    above: list[tuple[int, str]] = []
+    comment: list[str] = []
+    told = -1  # how deep the mapping stands whose comment tells of all that is in it; -1: none
+    for line in text.splitlines():
+        match = _KEY.fullmatch(line)
+        if match is None:
+            word = line.strip()
+            comment = [*comment, word.removeprefix("#").strip()] if word.startswith("#") else []
+            continue
+        indent = len(match["indent"])
+        if 0 <= told < indent:
+            continue
+        told = -1
+        above = [*(one for one in above if one[0] < indent), (indent, match["name"])]
+        path, default = ".".join(name for _, name in above), _at(defaults, above)
+        if isinstance(default, dict) and default and not comment:
+            continue
+        if not comment:
+            raise ValueError(f"{_VALUES.name}: {path} has no comment")
+        yield path, default, " ".join(comment)
+        told = indent if isinstance(default, dict) else -1
+        comment = []
+
+
+def _at(values: Any, names: list[tuple[int, str]]) -> Any:
+    for _, name in names:
+        values = values[name]
+    return values
+
+
+def values_table() -> str:
+    """The values as a Markdown table."""
+    rows = ["| value | default | what it is |", "|---|---|---|"]
+    for path, default, words in described_values():
+        told = json.dumps(default, ensure_ascii=False)
+        shown = f"`{told}`" if len(told) <= _LONGEST_DEFAULT else "see values.yaml"
+        rows.append(f"| `{path}` | {shown} | {_cell(words)} |")
+    return "\n".join(rows) + "\n"
+
+
+def presets_table() -> str:
+    """What each preset chooses, as a Markdown table."""
+    rows = ["| preset | for | chooses |", "|---|---|---|"]
+    for name, chosen in yaml.safe_load(_PRESETS.read_text("utf-8")).items():
+        kept = {key: one for key, one in chosen.items() if key not in {"about", "source"}}
+        told = ", ".join(f"`{key}: {json.dumps(one)}`".replace('"', "") for key, one in kept.items())
+        about = f"{chosen['about']} ([source]({chosen['source']}))"
+        rows.append(f"| `{name}` | {_cell(about)} | {told} |")
+    return "\n".join(rows) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Text that may stand in a Markdown table."""
+    return text.replace("|", "\\|")
 
 
 def values_schema() -> dict[str, Any]:
@@ -70,7 +147,8 @@ def values_schema() -> dict[str, Any]:
     schema["$defs"] |= settings.pop("$defs", {})
     agent = schema["properties"]["agent"]["properties"]
     agent["settings"] = _agent_settings(settings)
-    agent["secretSettings"] = _secret_settings(settings)
+    agent["secretSettings"] = _secrets(settings, "secretKey", files=False)
+    agent["secretFiles"] = _secrets(settings, "secretFile", files=True)
     closed: dict[str, Any] = _closed(schema)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **closed}
 
@@ -103,12 +181,19 @@ def _agent_settings(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": left}
 
 
-def _secret_settings(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Where in Secrets settings stand, by their names; any that the chart does not set."""
-    names = [name for name in schema["properties"] if name not in CHART_SETS]
+def _secrets(schema: Mapping[str, Any], kind: str, *, files: bool) -> dict[str, Any]:
+    """Where in Secrets settings stand, by their names; any that the chart does not set.
+
+    ``files``: those that name a file, which is mounted; else the others, which become variables.
+    """
+    names = [
+        name
+        for name in schema["properties"]
+        if name not in CHART_SETS and name.endswith("_file") == files
+    ]
     return {
         "type": "object",
-        "properties": {name: {"$ref": "#/$defs/secretKey"} for name in names},
+        "properties": {name: {"$ref": f"#/$defs/{kind}"} for name in names},
     }
 
 

@@ -9,6 +9,7 @@ from gputailor_dashboards.panels import Look, Panel, panel
 _HOUR: Final = 3600
 _HOURS: Final = "GPU-hours a month"
 _FOUND: Final = "found"
+_SMALL: Final = 6
 
 
 def findings() -> Panel | None:
@@ -60,7 +61,7 @@ def saving_hours() -> Panel | None:
         "How many GPU-hours a month would the newest plan save, first choices only?",
         (f"sum({agent.SAVING_GPU_HOURS.name})", "GPU-hours"),
         look=Look.STAT,
-        width=6,
+        width=_SMALL,
     )
 
 
@@ -71,7 +72,7 @@ def saving_money() -> Panel | None:
         "How much money a month is that? Unknown where no price is known.",
         (f"sum by (currency) ({agent.SAVING_MONEY.name})", "{{currency}}"),
         look=Look.STAT,
-        width=6,
+        width=_SMALL,
     )
 
 
@@ -83,12 +84,24 @@ def plan_age() -> Panel | None:
         (f"time() - max({agent.PLAN_TIME.name})", "age"),
         unit="s",
         look=Look.STAT,
-        width=6,
+        width=_SMALL,
     )
 
 
-def failed_runs() -> Panel | None:
-    """Runs of the agent that did not go well."""
+def coverage() -> Panel | None:
+    """Share of held time that the plan could see."""
+    return panel(
+        "Coverage of the plan",
+        "Which part of the held GPU time of the plan's window was observed? The rest is unknown.",
+        (f"min({agent.COVERAGE.name})", "coverage"),
+        unit="percentunit",
+        look=Look.STAT,
+        width=_SMALL,
+    )
+
+
+def runs() -> Panel | None:
+    """Runs of the agent's jobs by how they ended."""
     # Without honorLabels Prometheus renames the label ``job``, which is its own as well.
     rate = f"rate({agent.RUNS.name}[{RATE_INTERVAL}])"
     named = f'label_replace({rate}, "job", "$1", "exported_job", "(.+)")'
@@ -97,4 +110,49 @@ def failed_runs() -> Panel | None:
         "Do the agent's jobs run, and do they go well?",
         (f"{_HOUR} * sum by (job, outcome) ({named})", "{{job}} {{outcome}}"),
         width=8,
+    )
+
+
+def ledger_states() -> Panel | None:
+    """Findings by where in their life they are."""
+    return panel(
+        "Findings by state",
+        "How much advice is open, applied, dismissed, expired?",
+        (f"sum by (state) ({agent.LEDGER.name})", "{{state}}"),
+        look=Look.STACK,
+    )
+
+
+def ledger_hours() -> Panel | None:
+    """Predicted and realised GPU-hours of changes that were made."""
+    return panel(
+        "GPU-hours a month, predicted and realised",
+        "Did changes that were made save what was said?",
+        (f"sum by (rule, kind) ({agent.LEDGER_SAVING.name})", "{{rule}} {{kind}}"),
+        unit="h",
+    )
+
+
+def ledger_money() -> Panel | None:
+    """Money that changes really saved."""
+    return panel(
+        "Money a month that was really saved",
+        "How much do changes that were made save, by rule?",
+        (f"sum by (rule, currency) ({agent.LEDGER_MONEY.name})", "saved"),
+        look=Look.TABLE,
+        labels=("rule", "currency"),
+        unit="none",
+    )
+
+
+def ledger_precision() -> Panel | None:
+    """Share of judged changes that were right."""
+    return panel(
+        "How often advice was right",
+        "Which part of judged changes saved something and made nothing worse? Unknown before the "
+        "first one.",
+        (f"max by (rule) ({agent.LEDGER_PRECISION.name})", "right"),
+        look=Look.TABLE,
+        labels=("rule",),
+        unit="percentunit",
     )

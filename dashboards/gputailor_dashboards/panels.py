@@ -5,7 +5,8 @@ turns them into grafanalib's panels. A query of None (the dialect cannot answer)
 that no dashboard shows an empty one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -25,6 +26,16 @@ class Look(StrEnum):
 
 
 _HEIGHTS: Final = {Look.STAT: 4, Look.SERIES: 8, Look.STACK: 8, Look.TABLE: 8}
+#: What a stat or a cell writes where a number should be and is not.
+UNKNOWN: Final = "unknown"
+#: Labels in a table that lead to another board, and what is chosen there.
+_CHOSEN: Final = {
+    "node": "var-node=${__value.raw}",
+    "gpu": "var-node=${__data.fields.node}&var-gpu=${__value.raw}",
+    "namespace": "var-namespace=${__value.raw}",
+    "workload": "var-namespace=${__data.fields.namespace}&var-workload=${__value.raw}",
+}
+_KEPT: Final = "${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +60,9 @@ class Panel:
     units: dict[str, str] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     #: What a stat writes where there is nothing to show.
-    nothing: str = "unknown"
-    #: Uid of the dashboard that a namespace in a table leads to.
-    leads_to: str = ""
+    nothing: str = UNKNOWN
+    #: From this value on a number is red: something is to be done.
+    bad_from: float | None = None
 
     @property
     def height(self) -> int:
@@ -77,14 +88,16 @@ def panel(
     width: int = 12,
     units: dict[str, str] | None = None,
     labels: tuple[str, ...] = (),
-    nothing: str = "unknown",
-    leads_to: str = "",
+    nothing: str = UNKNOWN,
+    bad_from: float | None = None,
 ) -> Panel | None:
     """Return a panel of the queries that the dialect can answer, None where there is none."""
     kept = tuple(Query(expr, name) for expr, name in queries if expr is not None)
     if not kept:
         return None
-    return Panel(title, question, kept, unit, look, width, units or {}, labels, nothing, leads_to)
+    return Panel(
+        title, question, kept, unit, look, width, units or {}, labels, nothing, bad_from
+    )
 
 
 def row(title: str, *panels: Panel | None, collapsed: bool = False) -> Row | None:
@@ -98,13 +111,17 @@ def rows(*found: Row | None) -> tuple[Row, ...]:
     return tuple(one for one in found if one is not None)
 
 
-def lay_out(found: Iterable[Row]) -> list[Any]:
-    """Return grafanalib's panels, each at its place of the grid."""
+def lay_out(found: Iterable[Row], leads: Mapping[str, str] | None = None) -> list[Any]:
+    """Return grafanalib's panels, each at its place of the grid.
+
+    ``leads``: uid of the board that a label in a table leads to, by the label.
+    """
+    drawing = _Drawing(leads or {})
     placed: list[Any] = []
     top = 0
     for one in found:
         heading = GridPos(h=1, w=COLUMNS, x=0, y=top)
-        inside, bottom = _place(one.panels, top + 1)
+        inside, bottom = drawing.place(one.panels, top + 1)
         if one.collapsed:
             placed.append(RowPanel(title=one.title, gridPos=heading, collapsed=True, panels=inside))
             top += 1
@@ -113,20 +130,6 @@ def lay_out(found: Iterable[Row]) -> list[Any]:
             placed.extend(inside)
             top = bottom
     return placed
-
-
-def _place(panels: Sequence[Panel], top: int) -> tuple[list[Any], int]:
-    """Fill lines from the left; the last panel of a line takes what is left of its width."""
-    placed = []
-    for line in _lines(panels):
-        left = 0
-        height = max(one.height for one in line)
-        for number, one in enumerate(line, 1):
-            width = COLUMNS - left if number == len(line) else one.width
-            placed.append(_drawn(one, GridPos(h=height, w=width, x=left, y=top)))
-            left += width
-        top += height
-    return placed, top
 
 
 def _lines(panels: Sequence[Panel]) -> Iterator[list[Panel]]:
@@ -141,12 +144,106 @@ def _lines(panels: Sequence[Panel]) -> Iterator[list[Panel]]:
         yield line
 
 
-def _drawn(one: Panel, place: Any) -> Any:
-    if one.look is Look.STAT:
-        return _stat(one, place)
-    if one.look is Look.TABLE:
-        return _table(one, place)
-    return _series(one, place)
+class _Drawing:
+    """Turns panels into grafanalib's."""
+
+    def __init__(self, leads: Mapping[str, str]) -> None:
+        self._leads = leads
+
+    def place(self, panels: Sequence[Panel], top: int) -> tuple[list[Any], int]:
+        """Fill lines from the left; the last panel of a line takes what is left of its width."""
+        placed = []
+        for line in _lines(panels):
+            left = 0
+            height = max(one.height for one in line)
+            for number, one in enumerate(line, 1):
+                width = COLUMNS - left if number == len(line) else one.width
+                placed.append(self._drawn(one, GridPos(h=height, w=width, x=left, y=top)))
+                left += width
+            top += height
+        return placed, top
+
+    def _drawn(self, one: Panel, place: Any) -> Any:
+        if one.look is Look.STAT:
+            return _stat(one, place)
+        if one.look is Look.TABLE:
+            return self._table(one, place)
+        return _series(one, place)
+
+    def _table(self, one: Panel, place: Any) -> Any:
+        """Rows by the labels, a column for each query; values of all queries merge by row."""
+        names = {f"Value #{_letter(number)}": q.name for number, q in enumerate(one.queries)}
+        if len(one.queries) == 1:
+            names = {"Value": one.queries[0].name}
+        columns = [*one.labels, *names]
+        overrides: list[dict[str, Any]] = [
+            {
+                "matcher": {"id": "byName", "options": name},
+                "properties": [{"id": "unit", "value": one.units.get(name, one.unit)}],
+            }
+            for name in names.values()
+        ]
+        overrides += [
+            _link(label, self._leads[label])
+            for label in one.labels
+            if label in self._leads and _chosen_by(label, one.labels)
+        ]
+        return Table(
+            title=one.title,
+            description=one.question,
+            targets=[
+                Target(expr=q.expr, legendFormat="", instant=True, format="table")
+                for q in one.queries
+            ],
+            unit=one.unit,
+            filterable=True,
+            overrides=overrides,
+            thresholds=_thresholds(one),
+            mappings=_UNKNOWN_VALUES,
+            transformations=[
+                {"id": "merge", "options": {}},
+                {"id": "filterFieldsByName", "options": {"include": {"names": columns}}},
+                {
+                    "id": "organize",
+                    "options": {
+                        "excludeByName": {},
+                        "indexByName": {name: place for place, name in enumerate(columns)},
+                        "renameByName": names,
+                    },
+                },
+            ],
+            gridPos=place,
+        )
+
+
+def _chosen_by(label: str, labels: Sequence[str]) -> bool:
+    """Whether the row has all that the link needs."""
+    return set(re.findall(r"__data[.]fields[.](\w+)", _CHOSEN[label])) <= set(labels)
+
+
+def _link(label: str, uid: str) -> dict[str, Any]:
+    """Lead from a label's value to the board ``uid``, with the same data source and time."""
+    link = {"title": f"This {label}", "url": f"/d/{uid}?{_CHOSEN[label]}&{_KEPT}"}
+    return {
+        "matcher": {"id": "byName", "options": label},
+        "properties": [{"id": "links", "value": [link]}],
+    }
+
+
+#: A number that is not there is written as a word: never as 0, never as an empty cell.
+_UNKNOWN_VALUES: Final = [
+    {
+        "type": "special",
+        "options": {"match": "null+nan", "result": {"text": UNKNOWN, "color": "text", "index": 0}},
+    }
+]
+
+
+def _thresholds(one: Panel) -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = [{"color": "text" if one.bad_from else "green", "value": None}]
+    if one.bad_from is not None:
+        steps.append({"color": "red", "value": one.bad_from})
+    return steps
 
 
 def _stat(one: Panel, place: Any) -> Any:
@@ -158,13 +255,14 @@ def _stat(one: Panel, place: Any) -> Any:
         reduceCalc="lastNotNull",
         graphMode="none",
         noValue=one.nothing,
+        thresholds=_thresholds(one),
+        mappings=_UNKNOWN_VALUES if one.nothing == UNKNOWN else [],
         gridPos=place,
     )
 
 
 def _series(one: Panel, place: Any) -> Any:
     stacked = one.look is Look.STACK
-    ratio = one.unit == "percentunit"
     return TimeSeries(
         title=one.title,
         description=one.question,
@@ -179,62 +277,10 @@ def _series(one: Panel, place: Any) -> Any:
         legendDisplayMode="table",
         legendCalcs=["mean", "max", "lastNotNull"],
         valueMin=0,
-        valueMax=1 if ratio else None,
+        valueMax=1 if one.unit == "percentunit" else None,
+        thresholds=_thresholds(one),
         gridPos=place,
     )
-
-
-def _table(one: Panel, place: Any) -> Any:
-    """Rows by the labels, one column for each query; values of all queries are merged by row."""
-    names = {f"Value #{_letter(number)}": q.name for number, q in enumerate(one.queries)}
-    if len(one.queries) == 1:
-        names = {"Value": one.queries[0].name}
-    columns = [*one.labels, *names]
-    overrides: list[dict[str, Any]] = [
-        {
-            "matcher": {"id": "byName", "options": name},
-            "properties": [{"id": "unit", "value": one.units.get(name, one.unit)}],
-        }
-        for name in names.values()
-    ]
-    if one.leads_to:
-        overrides.append(_namespace_link(one.leads_to))
-    return Table(
-        title=one.title,
-        description=one.question,
-        targets=[
-            Target(expr=q.expr, legendFormat="", instant=True, format="table") for q in one.queries
-        ],
-        unit="",
-        filterable=True,
-        overrides=overrides,
-        transformations=[
-            {"id": "merge", "options": {}},
-            {"id": "filterFieldsByName", "options": {"include": {"names": columns}}},
-            {
-                "id": "organize",
-                "options": {
-                    "excludeByName": {},
-                    "indexByName": {name: place for place, name in enumerate(columns)},
-                    "renameByName": names,
-                },
-            },
-        ],
-        gridPos=place,
-    )
-
-
-def _namespace_link(uid: str) -> dict[str, Any]:
-    """Lead from a namespace to the dashboard ``uid`` with the same data source and time."""
-    kept = "var-datasource=${datasource}&${__url_time_range}"
-    link = {
-        "title": "Workloads of this namespace",
-        "url": f"/d/{uid}?var-namespace=${{__value.raw}}&{kept}",
-    }
-    return {
-        "matcher": {"id": "byName", "options": "namespace"},
-        "properties": [{"id": "links", "value": [link]}],
-    }
 
 
 def _letter(number: int) -> str:

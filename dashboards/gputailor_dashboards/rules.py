@@ -1,7 +1,19 @@
 """Recording rules and alerts as values, and the documents that Prometheus reads."""
 
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, Final
+
+#: Where the runbooks lie, unless another place is named.
+RUNBOOKS: Final = "docs/alerts"
+
+
+class Severity(StrEnum):
+    """How soon somebody has to look: now, this day, when there is time."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,27 +31,35 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert; ``hold`` is its ``for``, ``runbook`` the steps for the docs."""
+    """One alert; ``hold`` is its ``for``.
+
+    ``impact`` (what it means for those who work there), ``runbook`` (steps) and ``missing`` (what
+    it does where data is missing) make up its page; ``board`` is the dashboard that shows it.
+    """
 
     name: str
     expr: str
     hold: str
-    severity: str
+    severity: Severity
     summary: str
     description: str
+    impact: str
     runbook: tuple[str, ...]
+    missing: str
+    board: str
 
-    def document(self) -> dict[str, Any]:
-        """Return what Prometheus reads."""
+    def document(self, runbooks: str = RUNBOOKS) -> dict[str, Any]:
+        """Return what Prometheus reads; ``runbooks`` is the address of the folder of the pages."""
         return {
             "alert": self.name,
             "expr": self.expr,
             "for": self.hold,
-            "labels": {"severity": self.severity},
+            "labels": {"severity": self.severity.value},
             "annotations": {
                 "summary": self.summary,
                 "description": self.description,
-                "runbook": f"docs/dashboards.md#{self.name.lower()}",
+                "runbook_url": f"{runbooks.rstrip('/')}/{self.name}.md",
+                "dashboard_uid": self.board,
             },
         }
 
@@ -52,10 +72,13 @@ class Group:
     interval: str
     rules: tuple[Recording | Alert, ...]
 
-    def document(self) -> dict[str, Any]:
+    def document(self, runbooks: str = RUNBOOKS) -> dict[str, Any]:
         """Return what Prometheus reads."""
         return {
             "name": self.name,
             "interval": self.interval,
-            "rules": [rule.document() for rule in self.rules],
+            "rules": [
+                rule.document(runbooks) if isinstance(rule, Alert) else rule.document()
+                for rule in self.rules
+            ],
         }

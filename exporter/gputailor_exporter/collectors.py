@@ -44,7 +44,7 @@ COLLECTORS: Final[tuple[Collector, ...]] = (
     ),
     Collector(
         "nvlink",
-        "bytes over NVLink, state, capacity and errors of the links",
+        "bytes over NVLink (on AMD: XGMI), state, capacity and errors of the links",
         (
             m.DEVICE_NVLINK_BYTES,
             m.DEVICE_NVLINK_UP,

@@ -157,7 +157,11 @@ DEVICE_PCIE_WIDTH_MAX: Final = _device(
     "pcie_link_width_max", Kind.GAUGE, "Most PCIe lanes of device and slot."
 )
 DEVICE_NVLINK_BYTES: Final = _device(
-    "nvlink_bytes_total", Kind.COUNTER, "Bytes over NVLink.", "direction", unit="bytes"
+    "nvlink_bytes_total",
+    Kind.COUNTER,
+    "Bytes over NVLink; on AMD over XGMI.",
+    "direction",
+    unit="bytes",
 )
 DEVICE_NVLINK_UP: Final = _device(
     "nvlink_up", Kind.GAUGE, "1 while the NVLink is active, 0 while it is not.", "link"
@@ -310,7 +314,7 @@ CONTAINER_CONDITION_SECONDS: Final = _container(
 CONTAINER_LINK_BYTES: Final = _container(
     "link_bytes_total",
     Kind.COUNTER,
-    "Bytes over a link of the container's device.",
+    "Bytes over a link of the container's device; AMD's XGMI stands under nvlink.",
     "link",
     "direction",
     unit="bytes",

@@ -11,48 +11,37 @@ it has missed.
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from functools import partial
 
 from gputailor_exporter.accounting import NodeAccounts, Snapshot
 from gputailor_exporter.attribution.allocations import (
-    UNTOLD,
+    Allocation,
     AllocationError,
     AllocationSource,
-    ContainerRef,
     ProcessAttribution,
 )
 from gputailor_exporter.attribution.keeping import LastAllocations
+from gputailor_exporter.attribution.owners import owners_of
 from gputailor_exporter.devices.base import (
     Backend,
     DeviceError,
     DeviceIdentity,
     DeviceReading,
     Reason,
+    want_processes,
 )
+from gputailor_exporter.sampling import labels
 from gputailor_exporter.sampling.discovery import DISCOVERY, Discovery
 from gputailor_exporter.sampling.loops import Loop
 from gputailor_exporter.sampling.selfmetrics import SelfMetrics, shifted
-from gputailor_exporter.sampling.settings import (
-    ATTRIBUTION,
-    EVENTS,
-    INTERNAL_ERROR,
-    STALE_DROPPED,
-    STOOD_STILL,
-    THREAD_DIED,
-    UNMATCHED_DEVICE_ID,
-    WATCHDOG,
-    SamplerSettings,
-)
+from gputailor_exporter.sampling.settings import EVENTS_RETRY_SECONDS, SamplerSettings
 from gputailor_exporter.sampling.timekeeping import Clock, SteadyWall
 from gputailor_exporter.sampling.worker import DeviceWorker, Owners
 from gputailor_exporter.sampling.workers import Workers
 
 log = logging.getLogger(__name__)
-
-#: How soon events are asked for again after an error: many drivers have none.
-EVENTS_RETRY_SECONDS: Final = 30.0
 
 
 class Sampler:
@@ -89,6 +78,7 @@ class Sampler:
         self._held = LastAllocations(
             settings.allocations_seconds, settings.keep_allocations_seconds
         )
+        self._shared: frozenset[str] | None = None  # None: not told yet
         self._ready = False
         self._events_due = self._heartbeat = self._clock.monotonic()
         self._pardoned_until = self._heartbeat
@@ -97,7 +87,7 @@ class Sampler:
         self._renewal_asked: float | None = None
         self._snapshot: tuple[float, Snapshot] | None = None  # None: something changed
         self._loops = self._make_loops()
-        self._watchdog = self._loop(WATCHDOG, self._watch, settings.watchdog_seconds)
+        self._watchdog = self._loop(labels.WATCHDOG, self._watch, settings.watchdog_seconds)
 
     def _loop(self, name: str, step: Callable[[], None], interval: float) -> Loop:
         return Loop(
@@ -105,18 +95,19 @@ class Sampler:
             step,
             interval,
             self._stop,
-            on_error=lambda source: self.count_error(source, INTERNAL_ERROR),
+            on_error=lambda source: self.count_error(source, labels.INTERNAL_ERROR),
             now=self._clock.monotonic,
         )
 
     def _make_loops(self) -> tuple[Loop, ...]:
-        settings = self._settings
-        discovery = settings.discovery
+        discovery = self._settings.discovery
         often = min(discovery.interval, discovery.open_retry)
         self._discovering = self._loop(DISCOVERY, self._discover, often)
-        loops = [self._discovering, self._loop(EVENTS, self._wait_events, 0.0)]
+        self._discovering.pause = self.discovery.pause
+        self.discovery.on_soon = self._discovering.wake
+        loops = [self._discovering, self._loop(labels.EVENTS, self._wait_events, 0.0)]
         if self._source is not None:
-            interval = settings.allocations_seconds
+            interval = self._settings.allocations_seconds
             loops.append(self._loop(self._source.name, self._read_allocations, interval))
         return tuple(loops)
 
@@ -124,6 +115,8 @@ class Sampler:
 
     def start(self) -> None:
         """Start all threads; returns at once."""
+        if self._source is None:
+            self._divide((), self._clock.monotonic())
         for loop in (*self._loops, self._watchdog):
             loop.start()
 
@@ -133,6 +126,7 @@ class Sampler:
         The driver is only released when no thread is inside it any more, and not waited for.
         """
         self._stop.set()
+        self._discovering.wake()
         with self._lock:
             workers = self._workers.stop()
         deadline = self._clock.monotonic() + timeout
@@ -237,15 +231,8 @@ class Sampler:
         with self._lock:
             if not self._accounts.is_shared(identity.uuid):
                 return None
-        found: dict[int, ContainerRef | None] = {}
-        for process in reading.processes or ():
-            try:
-                found[process.pid] = self._attribution.owner(process.pid)
-            except Exception:
-                found[process.pid] = UNTOLD
-                log.exception("finding the container of process %d failed", process.pid)
-                self.count_error(ATTRIBUTION, INTERNAL_ERROR)
-        return found
+        failed = partial(self.count_error, labels.ATTRIBUTION, labels.INTERNAL_ERROR)
+        return owners_of(self._attribution, reading.processes or (), failed)
 
     def take_reading(
         self, worker: DeviceWorker, reading: DeviceReading, owners: Owners | None, took: float
@@ -298,11 +285,10 @@ class Sampler:
         with self._lock:
             now = self._clock.monotonic()
             self._held.take(found, now)
-            self._accounts.set_allocations(found, now)
+            self._divide(found, now)
             self._self.succeed(name, self._wall.now())
-            unmatched = sum(self._source.unmatched.values())
-            self._self.set_errors(name, UNMATCHED_DEVICE_ID, unmatched)
-            for reason, count in self._source.problems.items():
+            unmatched = {labels.UNMATCHED_DEVICE_ID: sum(self._source.unmatched.values())}
+            for reason, count in (*unmatched.items(), *self._source.problems.items()):
                 self._self.set_errors(name, reason, count)
             self._snapshot = None
 
@@ -312,9 +298,17 @@ class Sampler:
             return
         if self._held.expire(now):
             log.warning("%s is silent for long: its allocations are dropped", self._source.name)
-            self._self.count_error(self._source.name, STALE_DROPPED)
-        self._accounts.set_allocations(self._held.allocations, now)
+            self._self.count_error(self._source.name, labels.STALE_DROPPED)
+        self._divide(self._held.allocations, now)
         self._snapshot = None
+
+    def _divide(self, allocations: Iterable[Allocation], now: float) -> None:
+        """Take who holds what; processes are wanted of the devices that are shared alone."""
+        self._accounts.set_allocations(allocations, now)
+        shared = self._accounts.shared()
+        if shared != self._shared:
+            self._shared = shared
+            want_processes(self._backend, shared)
 
     def _wait_events(self) -> None:
         started, seconds = self._clock.monotonic(), self._settings.events_seconds
@@ -324,7 +318,7 @@ class Sampler:
         try:
             events = self._backend.wait_events(seconds)
         except DeviceError as error:
-            self.count_error(EVENTS, error.reason)
+            self.count_error(labels.EVENTS, error.reason)
             self._events_due = started + EVENTS_RETRY_SECONDS
             return
         with self._lock:
@@ -333,8 +327,7 @@ class Sampler:
             if events:
                 self._snapshot = None
         if not events:  # a back end without events answers at once
-            spent = self._clock.monotonic() - started
-            self._stop.wait(max(0.0, seconds - spent))
+            self._stop.wait(max(0.0, started + seconds - self._clock.monotonic()))
 
     # -- watchdog ----------------------------------------------------------------------------
 
@@ -366,12 +359,12 @@ class Sampler:
         log.warning("this process stood still for %.1f s: that time is not observed", seconds)
         self._pardoned_until = now + self._settings.hang_seconds
         with self._lock:
-            self._self.count_error(WATCHDOG, STOOD_STILL)
+            self._self.count_error(labels.WATCHDOG, labels.STOOD_STILL)
             self._held.pardon(seconds)
 
     def _watch_loop(self, loop: Loop, now: float) -> None:
         if loop.died:
-            self.count_error(loop.name, THREAD_DIED)
+            self.count_error(loop.name, labels.THREAD_DIED)
             loop.start()
         elif loop.busy_seconds(now) < self._settings.loop_hang_seconds or loop.hung:
             return
@@ -384,7 +377,7 @@ class Sampler:
         uuid, since = worker.identity.uuid, worker.busy_since
         if worker.died:
             log.error("the thread of device %s died; starting it again", uuid)
-            self._self.count_error(self._backend.name, THREAD_DIED)
+            self._self.count_error(self._backend.name, labels.THREAD_DIED)
             self._snapshot = None
             worker.start()
         elif since is not None and now - since >= self._settings.hang_seconds:

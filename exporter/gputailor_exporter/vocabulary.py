@@ -27,6 +27,11 @@ class Signal(StrEnum):
     DECODER = "decoder"
 
 
+#: What NVML alone can read of a whole GPU.
+BASIC: Final = frozenset({Signal.KERNEL, Signal.MEMCOPY, Signal.ENCODER, Signal.DECODER})
+#: What GPM (Hopper and later) or DCGM's profiling adds; all that is left on a MIG instance.
+PROFILED: Final = frozenset(Signal) - BASIC
+
 WIDTH: Final = "width"  # sm / kernel while kernels run; only in the container histogram
 
 #: Signals of which container counters are kept (those that rules read).

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gputailor_agent.catalog import DeviceSpec, MigProfile, Price
+from gputailor_agent.catalog.prices import labelled_price
 from gputailor_agent.model.inventory import (
     ContainerSpec,
     GpuRequest,
@@ -154,7 +155,11 @@ class FakeCatalogue:
         instance_type: str = "",
         region: str = "",
         capacity_type: str = "on-demand",
+        labels: dict[str, str] | None = None,
     ) -> Price | None:
+        told = labelled_price(labels, spec.key) if labels else None
+        if told is not None:
+            return told
         amount = self.prices.get(spec.key)
         if amount is None:
             return None

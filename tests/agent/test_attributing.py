@@ -71,7 +71,7 @@ def placed(day):
     """A whole day as a store hands it out."""
     rows = [nobodys(day + at * HOUR_SECONDS) for at in range(24)]
     detail = pack_detail(rows[0])
-    hours = [HourUse(row.key.hour, 3600.0, "kernel", 3600.0, 1440.0) for row in rows]
+    hours = [HourUse(at, 3600.0, 0, 3600.0, 1440.0) for at in range(24)]
     part = UsagePart(
         hour=day, dialect="nvitop", allocated_seconds=86_400.0, share_seconds=86_400.0,
         largest_share=1.0, memory_peak_bytes=None, energy_joules=None, last_active=None,

@@ -10,6 +10,7 @@ from gputailor_agent.model.judgement import Confidence, Finding, Money
 from gputailor_agent.model.profile import Window
 from gputailor_agent.planner import make_plan
 from gputailor_agent.planner.choosing import ranked
+from gputailor_agent.planner.interplay import without_early_commitments
 from gputailor_agent.profiles import build_profiles
 from tests.agent.factories import (
     DAY,
@@ -229,15 +230,48 @@ def finding(rule, money, confidence=Confidence.HIGH):
     return msgspec.structs.replace(verdict.primary, rule=rule, saving=saving, confidence=confidence)
 
 
-def test_the_primary_is_chosen_by_saving_then_confidence_then_the_rules_order():
-    small = finding("idle", 10.0)
+def test_what_is_unused_goes_first_then_fewer_then_smaller_then_spot_then_a_commitment():
+    """Each is worth less after those before it, so a larger promise does not come first."""
+    order = ["idle", "too_many_gpus", "smaller_gpu", "spot", "reserve"]
+    found = [finding(rule, 10.0 * place) for place, rule in enumerate(order, 1)]
+    assert [one.rule for one in ranked(found[::-1])] == order
+
+
+def test_within_one_step_the_primary_is_chosen_by_saving_then_confidence_then_the_rules_order():
+    small = finding("share", 10.0)
     large = finding("smaller_gpu", 50.0, Confidence.MEDIUM)
-    guess = finding("too_many_gpus", 900.0, Confidence.LOW)
+    guess = finding("idle", 900.0, Confidence.LOW)
     assert ranked([small, guess, large]) == [large, small, guess]
-    sure, unsure = finding("smaller_gpu", 10.0), finding("idle", 10.0, Confidence.MEDIUM)
+    sure, unsure = finding("mig_slice", 10.0), finding("smaller_gpu", 10.0, Confidence.MEDIUM)
     assert ranked([unsure, sure]) == [sure, unsure]
-    first, second = finding("idle", 10.0), finding("too_many_gpus", 10.0)
+    first, second = finding("too_many_gpus", 10.0), finding("too_many_replicas", 10.0)
     assert ranked([second, first]) == [first, second]
+
+
+def test_a_finding_without_a_counted_saving_comes_after_every_one_that_has_one():
+    spot, rewrite = finding("spot", 1.0, Confidence.MEDIUM), finding("mixed_precision", None)
+    assert ranked([rewrite, spot]) == [spot, rewrite]
+
+
+def test_a_commitment_is_held_back_while_another_rule_has_something_to_say():
+    """Also where that rule is not sure: a commitment would keep what it may take away."""
+    commitment = finding("reserve", 500.0)
+    others = ["compile", "share", "too_many_gpus", "spot", "serving"]
+    for rule in others:
+        kept, held = without_early_commitments([finding(rule, None, Confidence.LOW), commitment])
+        assert [one.rule for one in kept] == [rule]
+        assert [(one.rule, one.message.key) for one in held] == [
+            ("reserve", "reserve.after_others")
+        ]
+        assert held[0].message.params["rules"] == rule
+        assert held[0].not_chosen == (commitment.message,)
+
+
+def test_a_commitment_stands_beside_what_leaves_the_gpus_alone():
+    aside = [finding(rule, None, Confidence.LOW) for rule in ("health", "time_limit")]
+    kept, held = without_early_commitments([*aside, finding("reserve", 500.0)])
+    assert len(kept) == 3
+    assert held == []
 
 
 def test_a_low_confidence_finding_counts_no_saving():

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gputailor_agent.model.usage import GaugeSample, Histogram
+from gputailor_agent.model.usage import GaugeSample, Histogram, UsageKey, UsageRow
 from gputailor_agent.profiles import merge_rows
 from gputailor_agent.rollup import CounterRollup, Holder, rows_from_samples
+from gputailor_agent.rollup.owing import completed
 from gputailor_agent.sources.logs import read_log
 from gputailor_agent.store import Store
 from gputailor_agent.store.compacting import compact
-from tests.agent.rollup.exporter_model import Exporter, Job, run_pages
+from tests.agent.rollup.exporter_model import Exporter, Job, run_pages, without_histograms
 
 T0 = 1_800_000_000 // 86400 * 86400
 QUANTILES = (0.0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 1.0)
@@ -45,16 +46,24 @@ def errors(histogram: Histogram, values: Sequence[tuple[float, float]]) -> list[
     return found
 
 
-def counted(series: Sequence[float], every: int = 30) -> Histogram:
-    """What our exporter and the rollup make of one value a second, days summed up or not."""
+def counted(series: Sequence[float], every: int = 30, told: int = 1) -> Histogram:
+    """What our exporter and the rollup make of one value a second, days summed up or not.
+
+    ``told``: only every so manieth page has its histograms, and the last.
+    """
     exporter = Exporter([Job(lambda t: series[t - T0] if t < T0 + len(series) else 0.0, T0)], T0)
     exporter.jobs[0].end = T0 + len(series)
     rollup = CounterRollup("c1")
-    for page in run_pages(exporter, T0 + len(series) + every, every):
-        rollup.add(page)
+    pages = run_pages(exporter, T0 + len(series) + every, every)
+    written: dict[UsageKey, UsageRow] = {}
+    for place, page in enumerate(pages):
+        rollup.add(page if place % told == 0 or page is pages[-1] else without_histograms(page))
+        written |= {row.key: row for row in rollup.take_rows()}
+        late = completed(written, rollup.take_histograms(), "gputailor")
+        written |= {row.key: row for row in late}
     with Store.open() as store:
         with store.transaction() as tx:
-            tx.put_usage(rollup.take_rows())
+            tx.put_usage(written.values())
         compact(store, "c1", T0 + 10 * 86400)
         rows = list(store.usage("c1", T0, T0 + 86400))
     histogram = merge_rows(rows).signals["kernel"].histogram
@@ -69,6 +78,13 @@ shares = st.sampled_from((0.0, 1.0)) | st.floats(0, 1)
 @given(st.lists(shares, min_size=1, max_size=120))
 def test_any_series_of_seconds_keeps_its_quantiles_within_the_resolution(series):
     errors(counted(series), [(value, 1.0) for value in series])
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(shares, min_size=1, max_size=20), st.integers(2, 40))
+def test_histograms_that_are_told_late_keep_them_as_well(series, told):
+    seconds = [value for value in series for _ in range(500)]  # up to three hours
+    errors(counted(seconds, 100, told), [(value, 500.0) for value in series])
 
 
 def generated(kind: str) -> list[float]:

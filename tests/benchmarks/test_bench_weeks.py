@@ -11,15 +11,20 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gputailor_agent.assessment import AssessmentSettings
 from gputailor_agent.model.inventory import Inventory, Resolution
 from gputailor_agent.model.packed import DAY_SECONDS, hour_of, place_of
-from gputailor_agent.model.profile import Window
-from gputailor_agent.profiles import build_profiles
+from gputailor_agent.model.profile import Profile, Window
+from gputailor_agent.profiles.building import profiles_among
+from gputailor_agent.profiles.collecting import rare_collections
+from gputailor_agent.profiles.sharding import shards
+from gputailor_agent.profiles.surroundings import Surroundings
 from gputailor_agent.store import Store, tables
 from gputailor_agent.store.stored import day_columns, hours_columns
 from tests.benchmarks import usage_history as history
@@ -72,28 +77,34 @@ def named(place: int) -> dict[str, str]:
 
 def weekly(url: str, workloads: int) -> dict[str, float]:
     """Fill a store and build the week's profiles; CPU is this process's, seconds are by the wall."""
+    window = Window(start=float(START), end=float(START + DAYS * DAY_SECONDS))
+    known = Inventory(cluster=history.CLUSTER, at=window.end)
+    made = 0
     with Store.open(url) as store:
         fill(store, workloads)
         size = store_size(store)
-        window = Window(start=float(START), end=float(START + DAYS * DAY_SECONDS))
-        known = Inventory(cluster=history.CLUSTER, at=window.end)
         cpu, wall = time.process_time(), time.perf_counter()
-        made = build_profiles(
-            store.usage_parts(history.CLUSTER, window.start, window.end),
-            history.devices(workloads // 2),
-            known,
-            Resolution(),
-            window,
-        )
+        for some in profiles(store, known, window):
+            made += sum(one.full_days == DAYS for one in some)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    assert all(one.full_days == DAYS for one in made)
     return {
-        "workloads": len(made),
+        "workloads": made,
         "cpu_seconds": round(cpu, 1),
         "seconds": round(wall, 1),
         "bytes_per_workload_week": round(size / workloads),
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
+
+
+def profiles(store: Store, known: Inventory, window: Window) -> Iterator[list[Profile]]:
+    """The profiles of everything in the store, shard by shard, as a plan is made of them."""
+    size = AssessmentSettings().shard_pods
+    with rare_collections(), store.reading_usage(history.CLUSTER) as usage:
+        around = Surroundings.of(known, store.devices(history.CLUSTER), window)
+        used = usage.pods(window.start, window.end)
+        for shard in shards(known, Resolution(), used, size):
+            parts = usage.parts(window.start, window.end, shard.names)
+            yield profiles_among(parts, around, shard.pods, shard.resolution)
 
 
 def store_size(store: Store) -> int:

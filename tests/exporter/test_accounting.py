@@ -257,6 +257,24 @@ def test_a_reloaded_driver_does_not_turn_energy_back():
     assert one(made.snapshot(WALL), m.DEVICE_ENERGY) == 100.0 + 80.0 + 100.0
 
 
+def test_a_signal_that_is_told_seldom_has_all_its_seconds():
+    made = accounts()
+    for at in range(13):
+        covers = 4.0 if at % 4 == 0 else 0.0  # in between the next one is not due
+        advance(made, [reading(float(at), {Signal.ENCODER: 0.5}, covers=covers)])
+    snapshot = made.snapshot(WALL)
+    first = 1.0  # of the time before the first cycle an interval at most is counted
+    assert one(snapshot, m.DEVICE_OBSERVED_SECONDS, signal="encoder") == 12.0 + first
+    assert one(snapshot, m.DEVICE_ACTIVE_SECONDS, signal="encoder") == (12.0 + first) / 2
+
+
+def test_no_time_is_counted_twice_when_a_reading_covers_more_than_has_passed():
+    made = accounts()
+    for at, covers in ((0.0, 1.0), (1.0, 0.0), (2.0, 9.0), (3.0, 9.0)):
+        advance(made, [reading(at, {Signal.ENCODER: 1.0}, covers=covers)])
+    assert one(made.snapshot(WALL), m.DEVICE_OBSERVED_SECONDS, signal="encoder") == 4.0
+
+
 def test_without_a_counter_energy_is_the_trapezoid_of_power_without_gaps():
     made = accounts()
     for at, watts in ((0.0, 100.0), (1.0, 200.0), (9.0, 200.0), (10.0, 100.0)):

@@ -10,7 +10,7 @@ from gputailor_exporter.attribution.allocations import AllocationError
 from gputailor_exporter.checking import command as checking
 from gputailor_exporter.checking import node as nodecheck
 from gputailor_exporter.checking.command import check, lines
-from gputailor_exporter.checking.remedies import FAULTS, REMEDIES, remedy
+from gputailor_exporter.checking.remedies import backend_advice, remedy
 from gputailor_exporter.cli import main
 from gputailor_exporter.devices.base import DeviceError, DeviceIdentity, DeviceReading, Reason
 from gputailor_exporter.lifecycle.assembly import Parts
@@ -265,9 +265,47 @@ def test_missing_log_folders_of_pods_are_said(monkeypatch, tmp_path):
 # -- words -------------------------------------------------------------------------------------
 
 
-def test_every_reason_has_a_remedy():
-    assert set(REMEDIES) == set(Reason)
-    assert set(REMEDIES) >= FAULTS
+#: Words that help nobody whose GPU is not NVIDIA's.
+NVIDIAS = ("nvidia", "xid", "nvrm", "nvml", "mig", "gpm", "dcgm", "cupti", "hopper")
+
+VENDORS = ("nvidia", "amd", "intel", "panthor")
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("reason", Reason)
+@pytest.mark.parametrize("name", ["kernel", "sm", "power", ""])
+def test_every_reason_has_a_remedy_in_the_words_of_its_vendor(vendor, reason, name):
+    whole = DeviceIdentity("0", "a", vendor=vendor)
+    divided = DeviceIdentity("0", "a", vendor=vendor, mig_enabled=True)
+    part = DeviceIdentity("0", "b", vendor=vendor, parent_uuid="a")
+    for device in (whole, divided, part):
+        words = remedy(device, name, reason).lower()
+        assert words
+        if vendor != "nvidia" and reason is not Reason.HELD_BY_DCGM:  # which is NVIDIA's alone
+            assert not [one for one in NVIDIAS if one in words]
+        if vendor != "amd":
+            assert "amd" not in words
+
+
+@pytest.mark.parametrize(
+    ("backend", "words", "others"),
+    [
+        ("nvml", "nvidia-smi", "amd"),
+        ("amd", "amd-smi", "nvidia"),
+        ("drm", "dmesg", "nvidia"),
+        ("third-party", "dmesg", "nvidia"),
+    ],
+)
+def test_a_driver_that_does_not_answer_is_looked_for_by_its_vendors_tools(backend, words, others):
+    advice = backend_advice(backend)
+    assert words in advice.faulty
+    assert others not in f"{advice.faulty} {advice.unlisted}".lower()
+
+
+def test_an_amd_node_whose_gpus_went_is_told_amds_words(monkeypatch):
+    backend = StubBackend(())
+    found = outcome_of(monkeypatch, backend, None, "--backend", "amd")
+    assert "lsmod | grep amdgpu" in found.problem
 
 
 @pytest.mark.parametrize(
@@ -277,7 +315,9 @@ def test_every_reason_has_a_remedy():
         (GPU, "sm", Reason.NOT_SUPPORTED, "Hopper"),
         (DeviceIdentity("0", "MIG-1", parent_uuid="GPU-a"), "kernel", Reason.NOT_SUPPORTED, "MIG"),
         (DeviceIdentity("0", "GPU-a", mig_enabled=True), "sm", Reason.NOT_SUPPORTED, "instances"),
-        (DeviceIdentity("0", "a", vendor="amd"), "sm", Reason.NOT_SUPPORTED, "this device"),
+        (DeviceIdentity("0", "a", vendor="amd"), "sm", Reason.NOT_SUPPORTED, "device-metrics"),
+        (DeviceIdentity("0", "a", vendor="amd"), "sm", Reason.NO_PERMISSION, "CAP_SYS_PTRACE"),
+        (DeviceIdentity("0", "a", vendor="intel"), "sm", Reason.NOT_SUPPORTED, "this device"),
         (GPU, "power", Reason.NOT_SUPPORTED, "this device"),
     ],
 )

@@ -106,6 +106,31 @@ def test_a_gpu_that_is_missing_is_looked_for_sooner_but_not_for_ever(discovery, 
     assert looked == [0.0, 1.0, 3.0, 7.0, 15.0, 25.0]
 
 
+def test_a_listing_that_is_asked_for_comes_at_once_but_not_more_often_than_each_second(
+    discovery, driver
+):
+    woken = []
+    discovery.on_soon = lambda: woken.append(1)
+    discovery.step(0.0)
+    discovery.soon()
+    assert woken == [1]
+    assert discovery.pause(0.25) == pytest.approx(0.75)
+    assert discovery.step(0.5) is None
+    assert discovery.step(1.0) is not None
+    discovery.soon()
+    assert discovery.pause(5.0) == 0.0
+    assert discovery.step(5.0) is not None
+
+
+def test_between_two_listings_there_is_nothing_to_do(discovery, driver):
+    discovery.step(0.0)
+    assert discovery.pause(0.0) == pytest.approx(10.0)
+    assert discovery.pause(9.0) == pytest.approx(1.0)
+    driver.error = away()
+    discovery.step(10.0)
+    assert discovery.pause(10.0) == pytest.approx(1.0)
+
+
 def test_a_listing_that_fails_is_counted_and_tried_again_soon(discovery, driver, counted):
     discovery.step(0.0)
     driver.error = away()

@@ -14,7 +14,7 @@ from gputailor_exporter.attribution.hosts import (
     UserNames,
     WatchedBackend,
 )
-from gputailor_exporter.devices.base import DeviceError, ProcessReading, Reason
+from gputailor_exporter.devices.base import DeviceError, ProcessReading, Reason, want_processes
 from gputailor_exporter.metrics import Sharing, Signal
 from tests.exporter.hosttree import Host, Ticking
 from tests.exporter.machines import (
@@ -255,3 +255,9 @@ def test_the_agent_reads_such_rows_as_those_of_a_pod_without_uid(users):
         "job_123",
         "",
     )
+
+
+def test_processes_are_wanted_of_every_device_where_they_say_who_holds_it():
+    stub = StubBackend()
+    stub.want_processes = lambda _: pytest.fail("the back end would list them seldom")
+    want_processes(WatchedBackend(stub), frozenset())

@@ -145,3 +145,33 @@ def test_without_attribution_a_shared_device_belongs_to_no_container():
     with running(StubBackend(answer=answer), source) as sampler:
         eventually(lambda: value(sampler, m.DEVICE_UNATTRIBUTED_ACTIVE_SECONDS, signal="kernel"))
         assert samples(sampler.snapshot(), m.CONTAINER_ACTIVE_SECONDS) == {}
+
+
+class SparingBackend(StubBackend):
+    """Notes whose processes are wanted, each time it is told."""
+
+    def __init__(self, *about):
+        super().__init__(*about)
+        self.wanted = []
+
+    def want_processes(self, gpu_uuids):
+        self.wanted.append(gpu_uuids)
+
+
+def test_processes_are_wanted_of_shared_devices_alone_and_that_is_said_once():
+    backend = SparingBackend((GPU, OTHER))
+    source = StubAllocations((holds("a"), holds("b", OTHER)))
+    with running(backend, source) as sampler:
+        eventually(lambda: backend.wanted == [frozenset()])
+        source.held = (holds("a"), holds("c"), holds("b", OTHER))
+        eventually(lambda: backend.wanted[1:] == [frozenset({GPU.uuid})])
+        source.held = (holds("a"),)
+        eventually(lambda: backend.wanted[2:] == [frozenset()])
+        eventually(lambda: observed(sampler, gpu_uuid=GPU.uuid) > 0.2)
+    assert len(backend.wanted) == 3
+
+
+def test_without_anybody_to_ask_no_process_is_wanted():
+    backend = SparingBackend()
+    with running(backend):
+        assert backend.wanted == [frozenset()]

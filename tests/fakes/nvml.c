@@ -149,6 +149,18 @@ unsigned long long raw_or(unsigned long long answer, const char *function, int g
     return state_integer(answer, "raw.%s.%d", function, gpu);
 }
 
+unsigned count_or(unsigned count, const char *function, int gpu)
+{
+    return (unsigned)state_integer(count, "count.%s.%d", function, gpu);
+}
+
+nvmlReturn_t end_list(nvmlReturn_t result, unsigned *count, const char *function, int gpu)
+{
+    unsigned is = *count;
+    *count = count_or(is, function, gpu);
+    return end(*count == is ? result : INSUFFICIENT_SIZE);
+}
+
 double raw_number_or(double answer, const char *function, int gpu)
 {
     note_number(function);
@@ -240,7 +252,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *out)
     nvmlReturn_t result = begin("nvmlDeviceGetCount_v2", -1);
     if (result != OK)
         return result;
-    *out = (unsigned)gpu_count();
+    *out = count_or((unsigned)gpu_count(), "nvmlDeviceGetCount_v2", -1);
     return end(OK);
 }
 

@@ -40,7 +40,8 @@ class FakeDriver:
     """The machine. ``now`` None: the driver's clock is the real one, else it stands still there.
 
     ``faults`` maps (function or "*", GPU index or "*") to ``{"error": code}``, ``{"hang": 1}``
-    (2: it holds the driver's one lock meanwhile) or ``{"latency": seconds}``; ``raw`` maps (function, GPU index) to the integer it answers.
+    (2: it holds the driver's one lock meanwhile) or ``{"latency": seconds}``; ``raw`` maps (function, GPU index) to the integer it answers,
+    ``counts`` (function, GPU index; -1 where it names no GPU) to the length it tells of its list.
     """
 
     state: Path
@@ -52,6 +53,7 @@ class FakeDriver:
     origin: float = field(default_factory=lambda: float(math.floor(time.time())) - 60.0)
     faults: dict[tuple[str, int | str], dict[str, float]] = field(default_factory=dict)
     raw: dict[tuple[str, int], int] = field(default_factory=dict)
+    counts: dict[tuple[str, int], int] = field(default_factory=dict)
     raw_fields: dict[tuple[int, int], int] = field(default_factory=dict)  # (field, GPU) -> value
     missing_symbols: tuple[str, ...] = ()  # of an old driver; chooses the variant that is built
     _timelines: dict[str, Timeline] = field(default_factory=dict)
@@ -110,6 +112,7 @@ class FakeDriver:
         for (function, gpu), behaviours in self.faults.items():
             yield from ((f"call.{function}.{gpu}.{k}", v) for k, v in behaviours.items())
         yield from ((f"raw.{name}.{gpu}", value) for (name, gpu), value in self.raw.items())
+        yield from ((f"count.{name}.{gpu}", value) for (name, gpu), value in self.counts.items())
         yield from ((f"raw.field.{i}.{gpu}", v) for (i, gpu), v in self.raw_fields.items())
         for index, gpu in enumerate(self.gpus):
             yield from self._gpu_lines(f"gpu.{index}.", gpu)

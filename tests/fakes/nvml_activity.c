@@ -117,10 +117,10 @@ EXPORT nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, unsigned kind, uns
     *type = TYPE_UNSIGNED;
     if (out == NULL) {
         *count = BUFFER;
-        return end(OK);
+        return end_list(OK, count, "nvmlDeviceGetSamples", device->gpu);
     }
     *count = copy_samples(device, names[kind], since, state_now(), *count, out);
-    return end(*count == 0 ? NOT_FOUND : OK);
+    return end_list(*count == 0 ? NOT_FOUND : OK, count, "nvmlDeviceGetSamples", device->gpu);
 }
 
 /* ---- processes ---- */
@@ -165,7 +165,8 @@ static nvmlReturn_t list_processes(const char *function, nvmlDevice_t device, co
         got++;
     }
     *count = got;
-    return end(got == 0 || (out != NULL && got <= room) ? OK : INSUFFICIENT_SIZE);
+    result = got == 0 || (out != NULL && got <= room) ? OK : INSUFFICIENT_SIZE;
+    return end_list(result, count, function, device->gpu);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count,
@@ -265,9 +266,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, struct 
         return end(NOT_SUPPORTED);
     *count = process_samples("nvmlDeviceGetProcessUtilization", device, since, out == NULL ? 0 : room,
                              out);
-    if (*count == 0)
-        return end(no_samples(device));
-    return end(out == NULL || room < *count ? INSUFFICIENT_SIZE : OK);
+    result = *count == 0 ? no_samples(device) : out == NULL || room < *count ? INSUFFICIENT_SIZE : OK;
+    return end_list(result, count, "nvmlDeviceGetProcessUtilization", device->gpu);
 }
 
 struct process_info {
@@ -293,16 +293,14 @@ EXPORT nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, s
         return end(NOT_SUPPORTED);
     got = process_samples("nvmlDeviceGetProcessesUtilizationInfo", device, out->since, 64, rows);
     if (got == 0)
-        return end(no_samples(device));
-    if (out->rows == NULL || out->count < got) {
-        out->count = got;
-        return end(INSUFFICIENT_SIZE);
-    }
-    for (unsigned i = 0; i < got && i < 64; i++)
+        result = no_samples(device);
+    else if (out->rows == NULL || out->count < got)
+        result = INSUFFICIENT_SIZE;
+    for (unsigned i = 0; result == OK && i < got && i < 64; i++)
         out->rows[i] = (struct process_info){rows[i].timestamp, rows[i].pid, rows[i].sm, rows[i].memory,
                                              rows[i].encoder, rows[i].decoder, 0, 0};
     out->count = got;
-    return end(OK);
+    return end_list(result, &out->count, "nvmlDeviceGetProcessesUtilizationInfo", device->gpu);
 }
 
 EXPORT nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char *out, unsigned size)

@@ -73,6 +73,10 @@ int without_utilization(nvmlDevice_t device);
 
 /* The integer a state line "raw.FUNCTION.GPU" puts in the place of a call's answer, else `answer`. */
 unsigned long long raw_or(unsigned long long answer, const char *function, int gpu);
+/* The count that a state line "count.FUNCTION.GPU" puts in the place of the true one (GPU -1: a system call). */
+unsigned count_or(unsigned count, const char *function, int gpu);
+/* Ends a list: a count that the state orders is told with INSUFFICIENT_SIZE, whatever room there is. */
+nvmlReturn_t end_list(nvmlReturn_t result, unsigned *count, const char *function, int gpu);
 double raw_number_or(double answer, const char *function, int gpu);
 
 /* Mean of the timeline PREFIX.NAME of a device. */

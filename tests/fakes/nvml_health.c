@@ -265,11 +265,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t device, unsigned caus
         return end(NOT_SUPPORTED);
     *count = (unsigned)state_integer(0, "%s.retired.%s", device->prefix,
                                      cause == 0 ? "corrected" : "uncorrected");
-    if (addresses == NULL)
-        return end(*count == 0 ? OK : INSUFFICIENT_SIZE);
-    if (room < *count)
-        return end(INSUFFICIENT_SIZE);
-    for (unsigned i = 0; i < *count; i++)
+    if (*count > 0 && (addresses == NULL || room < *count))
+        result = INSUFFICIENT_SIZE;
+    for (unsigned i = 0; result == OK && i < *count; i++)
         addresses[i] = 0x10000ull * (i + 1);
-    return end(OK);
+    return end_list(result, count, "nvmlDeviceGetRetiredPages", device->gpu);
 }

@@ -1,6 +1,7 @@
 """The chart, and what Helm makes of it."""
 
 import importlib.util
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -20,8 +21,22 @@ from tests.testbed.fixtures import (
 
 __all__ = ["control_plane", "helm", "namespace", "nodes"]
 
-MONITORING = "monitoring.coreos.com/v1"
-RENDERED: dict[str, list[dict[str, Any]]] = {}
+#: Kinds of others that the chart makes objects of, as Helm names them.
+FOREIGN_KINDS = (
+    "monitoring.coreos.com/v1/ServiceMonitor",
+    "monitoring.coreos.com/v1/PodMonitor",
+    "monitoring.coreos.com/v1/PrometheusRule",
+    "operator.victoriametrics.com/v1beta1/VMServiceScrape",
+    "operator.victoriametrics.com/v1beta1/VMRule",
+    "grafana.integreatly.org/v1beta1/GrafanaDashboard",
+)
+RENDERED: dict[str, str] = {}
+
+
+def api_versions(*wanted: str) -> tuple[str, ...]:
+    """Flags for ``helm template``: a cluster that has the kinds whose names hold one of these."""
+    kinds = [kind for kind in FOREIGN_KINDS if any(part in kind for part in wanted)]
+    return tuple(flag for kind in kinds for flag in ("--api-versions", kind))
 
 
 @pytest.fixture(scope="session")
@@ -57,13 +72,16 @@ def values_file(tmp_path: Path) -> Callable[[Mapping[str, Any]], str]:
 def render(
     helm: RunHelm, chart: Path, values_file: Callable[[Mapping[str, Any]], str]
 ) -> Callable[..., list[dict[str, Any]]]:
-    """A function: the objects that ``helm template`` makes of values."""
+    """A function: the objects that ``helm template`` makes of values; each asked for once."""
 
     def objects(
         values: Mapping[str, Any], *flags: str, release: str = "gt", into: str = "gpus"
     ) -> list[dict[str, Any]]:
-        text = helm("template", release, str(chart), "-n", into, "-f", values_file(values), *flags)
-        return [each for each in yaml.safe_load_all(text) if each]
+        key = json.dumps([values, flags, release, into], sort_keys=True)
+        if key not in RENDERED:
+            file = values_file(values)
+            RENDERED[key] = helm("template", release, str(chart), "-n", into, "-f", file, *flags)
+        return [each for each in yaml.load_all(RENDERED[key], yaml.CSafeLoader) if each]
 
     return objects
 
@@ -71,7 +89,18 @@ def render(
 @pytest.fixture(params=VALUE_SETS)
 def rendered(request: pytest.FixtureRequest, render) -> list[dict[str, Any]]:
     """The objects of each set of values, on a cluster without the operator's kinds."""
-    name: str = request.param
-    if name not in RENDERED:
-        RENDERED[name] = render(VALUE_SETS[name])
-    return RENDERED[name]
+    found: list[dict[str, Any]] = render(VALUE_SETS[request.param])
+    return found
+
+
+@pytest.fixture
+def notes(
+    helm: RunHelm, chart: Path, values_file: Callable[[Mapping[str, Any]], str]
+) -> Callable[..., str]:
+    """A function: what Helm says after an install with values, without a cluster."""
+
+    def said(values: Mapping[str, Any]) -> str:
+        flags = ("--dry-run=client", "-n", "gpus", "-f", values_file(values))
+        return helm("install", "gt", str(chart), *flags).partition("\nNOTES:\n")[2]
+
+    return said

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from gputailor_exporter import __version__
-from tests.helm.value_sets import VALUE_SETS, WRONG_VALUES
+from tests.helm.value_sets import VALUE_SETS
+from tests.helm.wrong_values import WRONG_VALUES
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Values that people give, by name, and values that must be refused with words."""
+"""Values that people give, by name."""
 
 from typing import Any
 
@@ -129,59 +129,186 @@ VALUE_SETS: dict[str, dict[str, Any]] = {
     },
 }
 
-#: Values that are wrong, and words that the refusal must hold: where, and what is wrong there.
-WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "a name that is not there": ({"exporter": {"intervall": 2}}, ("exporter", "intervall")),
-    "no port": ({"exporter": {"port": 99999}}, ("exporter/port", "65,535")),
-    "text for a number": ({"agent": {"port": "http"}}, ("agent/port", "integer")),
-    "a tag with a blank": ({"agent": {"image": {"tag": "v 1"}}}, ("agent/image/tag", "v 1")),
-    "a pull policy": (
-        {"agent": {"image": {"pullPolicy": "Sometimes"}}},
-        ("agent/image/pullPolicy", "IfNotPresent"),
-    ),
-    "readings too seldom": (
-        {"exporter": {"intervalSeconds": 60}},
-        ("exporter/intervalSeconds", "10"),
-    ),
-    "neither yes nor no": (
-        {"serviceMonitor": {"enabled": "yes"}},
-        ("serviceMonitor/enabled", "auto"),
-    ),
-    "a size in words": (
-        {"agent": {"persistence": {"size": "ten"}}},
-        ("agent/persistence/size", "ten"),
-    ),
-    "a namespace with a blank": ({"namespaces": ["Team A"]}, ("namespaces/0", "Team A")),
-    "prices without a price": (
-        {"prices": "accelerator,gpus\nA100,8\n"},
-        ("prices", "price_per_gpu_hour"),
-    ),
-    "a setting that the agent does not have": (
-        {"agent": {"settings": {"scrape_second": 30}}},
-        ("agent/settings", "scrape_second"),
-    ),
-    "a setting that the chart makes": (
-        {"agent": {"settings": {"cluster": "blue"}}},
-        ("agent/settings", "cluster"),
-    ),
-    "a password in the open": (
-        {"agent": {"settings": {"smtp_password": "hush"}}},
-        ("agent/settings", "smtp_password"),
-    ),
-    "a secret without its key": (
-        {"agent": {"secretSettings": {"store": {"name": "database"}}}},
-        ("agent/secretSettings/store", "key"),
-    ),
-    "a setting out of its limits": (
-        {"agent": {"settings": {"window_days": 1000}}},
-        ("agent/settings/window_days", "400"),
-    ),
-    "a rule that is not there": (
-        {"agent": {"settings": {"thresholds": {"idel": {"warn_minutes": 5}}}}},
-        ("agent/settings/thresholds", "idel"),
-    ),
-    "a threshold below zero": (
-        {"agent": {"settings": {"thresholds": {"idle": {"warn_minutes": -5}}}}},
-        ("agent/settings/thresholds/idle/warn_minutes", "0"),
-    ),
+PRESETS = ("gpu-operator", "gke", "eks", "aks", "openshift", "k3s", "bare")
+
+VALUE_SETS |= {f"preset {name}": {"preset": name} for name in PRESETS}
+
+#: Everything the chart can make at once.
+ALL_ON: dict[str, Any] = {
+    "preset": "openshift",
+    "dcgm": True,
+    "clusterName": "all",
+    "image": {"registry": "registry.example.com/gpu", "pullSecrets": [{"name": "pull"}]},
+    "exporter": {"web": {"existingSecret": "web", "tls": True}, "capabilities": ["SYS_ADMIN"]},
+    "agent": {
+        "settings": {
+            "prometheus_url": "https://prometheus.monitoring.svc:9091",
+            "smtp_host": "mail.example.org",
+            "mail_to": ["gpu-owners@example.org"],
+            "mail_from": "gputailor@example.org",
+        },
+        "ingress": {"enabled": True, "host": "gputailor.example.org", "tlsSecret": "tls"},
+        "httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}]},
+    },
+    "prices": PRICES,
+    "priorityClass": {"create": True},
+    "networkPolicy": {"enabled": True},
+    "monitoring": {"labels": {"release": "stack"}, "scrapeAnnotations": True},
+    "serviceMonitor": {"enabled": True},
+    "prometheusRule": {"enabled": True},
+    "victoriaMetrics": {"enabled": True},
+    "dashboards": {"operator": {"enabled": True, "folder": "GPU"}},
+    "extraObjects": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine-{{ .Release.Name }}"}}
+    ],
+}
+VALUE_SETS["everything on"] = ALL_ON
+
+VALUE_SETS |= {
+    "exporters alone": {"agent": {"enabled": False}},
+    "two namespaces": {"exporter": {"namespace": "kube-system"}, "networkPolicy": {"enabled": True}},
+    "a driver's library of another system": {
+        "preset": "bare",
+        "exporter": {"driver": {"hostLibrary": "/usr/lib64/libnvidia-ml.so.1"}},
+    },
+    "a driver by CDI": {
+        "exporter": {"driver": {"by": "cdi", "cdiDevices": "nvidia.com/gpu=0"}, "cdiSpecs": True}
+    },
+    "a preset that is overruled": {
+        "preset": "gke",
+        "exporter": {"driver": {"by": "runtime"}, "privileged": False, "runtimeClassName": "nv"},
+    },
+    "devices by a mount": {"exporter": {"driver": {"devicesByMount": True}}},
+    "privileged by the runtime": {"preset": "gpu-operator", "exporter": {"privileged": True}},
+    "counters of administrators": {
+        "exporter": {"capabilities": ["SYS_ADMIN", "SYS_PTRACE"], "requireDevices": True}
+    },
+    "SELinux of one's own": {
+        "preset": "openshift",
+        "exporter": {"seLinuxOptions": {"type": "gputailor_t", "level": "s0"}},
+    },
+    "exporters with TLS": {
+        "exporter": {"web": {"existingSecret": "web", "tls": True}},
+        "agent": {"settings": {"prometheus_url": "auto"}},
+        "serviceMonitor": {"enabled": True},
+        "monitoring": {
+            "exporterEndpoint": {"tlsConfig": {"ca": {"secret": {"name": "ca", "key": "ca.crt"}}}}
+        },
+    },
+    "exporters with client certificates": {
+        "exporter": {"web": {"existingSecret": "web", "tls": True, "clientCertificates": True}},
+        "agent": {"settings": {"prometheus_url": "http://prometheus:9090"}},
+    },
+    "exporters with a password": {
+        "exporter": {"web": {"existingSecret": "web"}},
+        "agent": {"secretSettings": {"targets": {"name": "targets", "key": "targets"}}},
+    },
+    "a class of priority": {"priorityClass": {"create": True, "value": 500}},
+    "secrets as files": {
+        "agent": {
+            "settings": {
+                "smtp_host": "mail.example.org",
+                "smtp_username": "gputailor",
+                "mail_to": ["a@example.org"],
+                "mail_from": "gputailor@example.org",
+                "prometheus_url": "https://prometheus.example.org",
+            },
+            "secretFiles": {
+                "smtp_password_file": {"name": "mail", "key": "password"},
+                "webhook_url_file": {"name": "mail", "key": "webhook"},
+                "prometheus_bearer_token_file": {"name": "prometheus", "key": "token"},
+                "prometheus_ca_file": {"name": "prometheus", "key": "ca.crt"},
+            },
+        }
+    },
+    "PostgreSQL by a file": {"agent": {"postgresql": {"existingSecret": "database"}}},
+    "an Ingress with a login": {
+        "agent": {
+            "ingress": {
+                "enabled": True,
+                "className": "nginx",
+                "host": "gputailor.example.org",
+                "tlsSecret": "tls",
+                "annotations": {"nginx.ingress.kubernetes.io/auth-url": "https://login/auth"},
+            }
+        }
+    },
+    "an Ingress without TLS": {"agent": {"ingress": {"enabled": True, "host": "gpu.example.org"}}},
+    "a route of a gateway": {
+        "agent": {
+            "httpRoute": {
+                "enabled": True,
+                "parentRefs": [{"name": "public", "namespace": "gateways"}],
+                "hostnames": ["gputailor.example.org"],
+                "annotations": {"note": "x"},
+                "filters": [
+                    {
+                        "type": "RequestHeaderModifier",
+                        "requestHeaderModifier": {"remove": ["x-user"]},
+                    }
+                ],
+            }
+        }
+    },
+    "closed to the network": {
+        "networkPolicy": {
+            "enabled": True,
+            "scrapers": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+            "visitors": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+            "agentEgress": [{"ports": [{"port": 5432, "protocol": "TCP"}]}],
+        },
+        "agent": {"settings": {"targets": ["http://10.0.0.7:9836", "https://node-2/metrics"]}},
+    },
+    "an identity of a cloud": {
+        "serviceAccount": {
+            "agentAnnotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/gpu"}
+        },
+        "agent": {"podLabels": {"azure.workload.identity/use": "true"}, "priorityClassName": "low"},
+    },
+    "scraped by pod": {"podMonitor": {"enabled": True, "labels": {"a": "b"}}},
+    "VictoriaMetrics": {
+        "victoriaMetrics": {"enabled": True, "labels": {"a": "b"}},
+        "serviceMonitor": {"enabled": False},
+        "prometheusRule": {"enabled": False},
+    },
+    "Grafana's operator": {
+        "dashboards": {
+            "operator": {
+                "enabled": True,
+                "instanceSelector": {"matchLabels": {"team": "gpu"}},
+                "folder": "GPU",
+            },
+            "annotations": {"grafana_folder": "GPU"},
+        }
+    },
+    "annotations to scrape in any case": {"monitoring": {"scrapeAnnotations": True}},
+    "no annotations": {"monitoring": {"scrapeAnnotations": False}},
+    "a mirror for all": {
+        "global": {
+            "imageRegistry": "mirror.local:5000/gpu",
+            "imagePullSecrets": ["one", {"name": "two"}],
+            "somebodyElses": 1,
+        },
+        "image": {"registry": "registry.example.com", "pullSecrets": [{"name": "one"}]},
+    },
+    "images by digest": {
+        "exporter": {"image": {"digest": f"sha256:{'a' * 64}"}},
+        "agent": {"image": {"digest": f"sha256:{'b' * 64}", "tag": "0.1.0"}},
+    },
+    "objects of one's own": {
+        "extraObjects": [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {
+                    "name": "mine",
+                    "namespace": "{{ .Release.Namespace }}",
+                    "labels": {"app.kubernetes.io/instance": "{{ .Release.Name }}"},
+                },
+            },
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: text-{{ .Release.Name }}\n"
+            "  namespace: {{ .Release.Namespace }}\n"
+            "  labels: {app.kubernetes.io/instance: {{ .Release.Name }}}\n",
+        ]
+    },
 }

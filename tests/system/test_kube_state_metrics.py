@@ -268,7 +268,8 @@ def test_the_report_needs_nothing_else_and_finds_the_same(site):
         mine_, theirs_ = ours[id_], theirs[id_]
         assert (mine_["primary"] or {}).get("rule") == (theirs_["primary"] or {}).get("rule")
         for key in ("gpu_hours", "mean_kernel", "coverage"):
-            assert mine_[key] == pytest.approx(theirs_[key], rel=0.01)
+            # the reports are made some seconds apart, which a busy machine may make many
+            assert mine_[key] == pytest.approx(theirs_[key], rel=0.02)
     hours = {whose: plan["CronJob/nightly/main"]["gpu_hours"] for whose, plan in
              (("series", ours), ("api", theirs))}  # fmt: skip
     assert hours == pytest.approx({"series": 4.0, "api": 2.0}, abs=0.02)  # one run was deleted

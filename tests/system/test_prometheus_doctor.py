@@ -38,6 +38,18 @@ def page():
     now = time.time()
     worked = f'gputailor_exporter_last_success_timestamp_seconds{{source="nvml",{target}}}'
     yield f"{worked} {now + 4000:.0f}"
+    yield from beside()
+
+
+def beside():
+    """A vLLM that tells of its queue and not of its cache, and two kubelets."""
+    served = 'namespace="team",pod="chat-0",instance="10.244.0.9:8000",job="chat"'
+    yield f"vllm:num_requests_running{{{served}}} 3"
+    yield f"vllm:num_requests_waiting{{{served}}} 1"
+    for node in ("node-a", "node-b"):
+        held = f'namespace="team",pod="p",container="m",id="/a",node="{node}",job="kubelet"'
+        for count in ("container_cpu_usage_seconds_total", "container_memory_working_set_bytes"):
+            yield f"{count}{{{held}}} 7"
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +115,16 @@ def test_exporters_are_found_by_node_and_dialect(lines):
     assert found(lines, "exporter down") == [
         "problem: the last scrape of dcgm at node-d:9400 failed (node node-d)"
     ]
+
+
+def test_sources_beside_the_devices_are_listed_with_what_they_leave_out(lines):
+    (vllm,) = [check for check in lines if check.name == "engine vLLM"]
+    assert vllm.found.startswith("1 server on 1 node; it does not tell requests finished")
+    assert "share of the KV cache in use" in vllm.found
+    (kubelet,) = [check for check in lines if check.name == "cAdvisor (kubelet)"]
+    assert kubelet.found.startswith("on 2 nodes, 2 of the 5 with GPUs; it does not tell CPU throt")
+    assert "scrape it on node-c, node-d, node-e, too" in kubelet.advice
+    assert found(lines, "node_exporter")[0].startswith("note: not scraped")
 
 
 def test_nodes_without_measurements_come_with_the_reason(lines):

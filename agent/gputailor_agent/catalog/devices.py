@@ -1,4 +1,4 @@
-"""Device specifications and MIG geometries, read from ``devices.csv`` and ``mig.csv``.
+"""Device specifications and MIG geometries: ``devices.csv``, ``throughput.csv``, ``mig.csv``.
 
 A blank cell means unsourced or disputed and becomes None, never a guess. Nominal gigabytes are
 marketing figures: ``memory_bytes`` takes them as GiB, ``usable_memory_bytes`` takes what a driver
@@ -12,6 +12,8 @@ from importlib import resources
 from typing import Final
 
 import msgspec
+
+from gputailor_agent.catalog.tables import Row
 
 GIB: Final = 1024**3
 MIB: Final = 1024**2
@@ -27,6 +29,21 @@ _SOURCED: Final = {
     "tensor_cores": "tensor_cores_source",
     "compute_capability": "cc_source",
 }
+
+#: The cell behind each figure.
+_CELLS: Final = {
+    "memory_bytes": "memory_gb",
+    "usable_memory_bytes": "usable_memory_mib",
+    "bandwidth_bytes_per_second": "bandwidth_gb_s",
+    "fp32_flops": "fp32_tflops",
+    "fp16_tensor_flops": "fp16_tensor_dense_tflops",
+    "tdp_watts": "tdp_w",
+    "interconnect_bytes_per_second": "interconnect_gb_s_bidir",
+    "sm_count": "sm_count",
+    "tensor_cores": "tensor_cores",
+    "compute_capability": "compute_capability",
+}
+_OWN_CELLS: Final = tuple(_CELLS.values())
 
 
 class MigProfile(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,9 +61,21 @@ class MigProfile(msgspec.Struct, frozen=True, kw_only=True):
     sm_count: int | None
     source: str
 
+    @property
+    def card_share(self) -> float:
+        """What it takes from its card, 0..1: the larger of its compute and its memory slices."""
+        return max(
+            self.compute_slices / self.of_compute_slices,
+            self.memory_slices / self.of_memory_slices,
+        )
+
 
 class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One accelerator. ``sources`` names where each figure comes from."""
+    """One accelerator. ``sources`` names where each figure comes from.
+
+    ``dense_flops`` by number type (``throughput.csv``): operations per second of the fastest units
+    for that type, without structured sparsity; ``own``: a user's own hardware.
+    """
 
     key: str
     vendor: str
@@ -63,6 +92,8 @@ class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     mig: tuple[MigProfile, ...]
     sources: dict[str, str]
     note: str
+    dense_flops: dict[str, float] = msgspec.field(default_factory=dict)
+    own: bool = False
 
     @cached_property
     def mig_by_name(self) -> dict[str, MigProfile]:
@@ -107,13 +138,55 @@ def _mig_profile(row: dict[str, str], card_rows: list[dict[str, str]]) -> MigPro
 
 def read_devices(mig_by_accelerator: dict[str, tuple[MigProfile, ...]]) -> tuple[DeviceSpec, ...]:
     """Every accelerator of ``devices.csv`` with its MIG profiles."""
+    throughput = _throughput()
     return tuple(
-        _device(row, mig_by_accelerator.get(row["accelerator"], ())) for row in _rows("devices.csv")
+        _device(row, mig_by_accelerator.get(row["accelerator"], ()), throughput)
+        for row in _rows("devices.csv")
     )
 
 
-def _device(row: dict[str, str], mig: tuple[MigProfile, ...]) -> DeviceSpec:
+def _throughput() -> dict[str, list[dict[str, str]]]:
+    """Rows of ``throughput.csv`` by accelerator."""
+    by_accelerator: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for row in _rows("throughput.csv"):
+        by_accelerator[row["accelerator"]].append(row)
+    return by_accelerator
+
+
+def own_device(row: Row, base: DeviceSpec | None) -> DeviceSpec:
+    """The device of a row of own hardware; what it leaves blank is ``base``'s, else unknown."""
+    source = row["source"] or row.place
+    cells = {name: row[name] for name in (*_OWN_CELLS, "accelerator", "vendor", "note")}
+    cells |= {column: source for name, column in _SOURCED.items() if row[_CELLS[name]]}
+    if base is None:
+        return msgspec.structs.replace(_device(cells, (), {}), own=True)
+    told = _device({**cells, "accelerator": base.key}, base.mig, {})
+    given = {name: getattr(told, name) for name, cell in _CELLS.items() if row[cell]}
+    if row["memory_gb"] and not row["usable_memory_mib"]:
+        given["usable_memory_bytes"] = told.usable_memory_bytes
+    if row["fp16_tensor_dense_tflops"]:
+        given["dense_flops"] = {**base.dense_flops, **told.dense_flops}
+    return msgspec.structs.replace(
+        base,
+        **given,
+        vendor=row["vendor"] or base.vendor,
+        note=row["note"] or base.note,
+        sources={**base.sources, **told.sources},
+        own=True,
+    )
+
+
+def _device(
+    row: dict[str, str],
+    mig: tuple[MigProfile, ...],
+    throughput: dict[str, list[dict[str, str]]],
+) -> DeviceSpec:
     memory_gb = _number(row["memory_gb"])
+    tensor = _number(row["fp16_tensor_dense_tflops"], 1e12)
+    typed = throughput.get(row["accelerator"], [])
+    dense = {one["type"]: float(one["dense_tflops"]) * 1e12 for one in typed}
+    if tensor is not None:
+        dense.setdefault("fp16", tensor)
     usable = _number(row["usable_memory_mib"], MIB)
     if usable is None and memory_gb is not None:
         usable = memory_gb * 1e9
@@ -124,15 +197,17 @@ def _device(row: dict[str, str], mig: tuple[MigProfile, ...]) -> DeviceSpec:
         usable_memory_bytes=None if usable is None else int(usable),
         bandwidth_bytes_per_second=_number(row["bandwidth_gb_s"], 1e9),
         fp32_flops=_number(row["fp32_tflops"], 1e12),
-        fp16_tensor_flops=_number(row["fp16_tensor_dense_tflops"], 1e12),
+        fp16_tensor_flops=tensor,
         sm_count=int(row["sm_count"]) if row["sm_count"] else None,
         tensor_cores={"yes": True, "no": False}.get(row["tensor_cores"]),
         compute_capability=row["compute_capability"],
         tdp_watts=_number(row["tdp_w"]),
         interconnect_bytes_per_second=_number(row["interconnect_gb_s_bidir"], 1e9),
         mig=mig,
-        sources={name: row[column] for name, column in _SOURCED.items() if row[column]},
+        sources={name: row[column] for name, column in _SOURCED.items() if row.get(column)}
+        | {one["type"]: one["source"] for one in typed},
         note=row["note"],
+        dense_flops=dense,
     )
 
 
@@ -144,3 +219,8 @@ def read_aliases() -> list[dict[str, str]]:
 def read_price_rows() -> list[dict[str, str]]:
     """Rows of ``prices.csv`` as they stand."""
     return _rows("prices.csv")
+
+
+def read_reserved_rows() -> list[dict[str, str]]:
+    """Rows of ``reserved.csv`` as they stand."""
+    return _rows("reserved.csv")

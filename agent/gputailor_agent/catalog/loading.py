@@ -6,17 +6,27 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from gputailor_agent.catalog.devices import (
     GIB,
     DeviceSpec,
+    MigProfile,
     read_aliases,
     read_devices,
     read_mig_profiles,
     read_price_rows,
+    read_reserved_rows,
 )
-from gputailor_agent.catalog.prices import CatalogueError, Price, list_prices, read_own_prices
+from gputailor_agent.catalog.own import described, read_devices_of, read_prices_of
+from gputailor_agent.catalog.prices import (
+    Price,
+    kinds_of,
+    labelled_price,
+    list_prices,
+    reserved_price,
+)
+from gputailor_agent.catalog.tables import Fault, Row, raise_faults
 
 #: Two memory sizes are the same card's when they differ by less than this: drivers report a few
 #: percent less than the name says, and the nearest two variants of one name differ by 17 %.
@@ -62,7 +72,7 @@ class Catalogue:
         self._prices = prices
         self._by_instance = {
             price.instance_type: self._by_key[price.accelerator]
-            for price in prices
+            for price in reversed(prices)  # own prices come first and win
             if price.instance_type and price.accelerator
         }
 
@@ -104,14 +114,25 @@ class Catalogue:
         instance_type: str = "",
         region: str = "",
         capacity_type: str = "on-demand",
+        labels: dict[str, str] | None = None,
     ) -> Price | None:
         """Price of one GPU hour; None where nothing is known.
 
-        Order: own price of the instance type, own price of the model, list price of the instance
-        type (same region first), then an estimate: the median over providers of each provider's
-        cheapest price per GPU of that model.
+        Order: what the node's own ``labels`` tell, own price of the instance type, own price of the
+        model, list price of the instance type (same region first), then an estimate: the median
+        over providers of each provider's cheapest price per GPU of that model. Reserved capacity
+        takes a price of a commitment, else that on demand.
         """
-        kind = "spot" if capacity_type == "spot" else "on_demand"
+        told = labelled_price(labels, spec.key) if labels else None
+        if told is not None:
+            return told
+        kinds = kinds_of(capacity_type)
+        found = (self._price_of_kind(spec, kind, instance_type, region) for kind in kinds)
+        return next((price for price in found if price is not None), None)
+
+    def _price_of_kind(
+        self, spec: DeviceSpec, kind: str, instance_type: str, region: str
+    ) -> Price | None:
         usable = [price for price in self._prices if price.kind == kind]
         own = [price for price in usable if price.own]
         listed = [price for price in usable if not price.own]
@@ -122,6 +143,8 @@ class Catalogue:
         ):
             if group:
                 return max(group, key=lambda price: price.region == region)
+        if kind.startswith("reserved") and instance_type:
+            return None  # another instance's commitment says nothing about this one's
         return self._estimate([p for p in listed if p.accelerator == spec.key])
 
     def _estimate(self, prices: list[Price]) -> Price | None:
@@ -134,7 +157,7 @@ class Catalogue:
         if not cheapest:
             return None
         chosen = list(cheapest.values())
-        return msgspec.structs.replace(
+        return replace(
             chosen[0],
             amount_per_gpu_hour=median(price.amount_per_gpu_hour for price in chosen),
             provider=" ".join(sorted(cheapest)),
@@ -147,26 +170,67 @@ class Catalogue:
         )
 
 
-def load_catalogue(own_prices: Path | None = None) -> Catalogue:
-    """Read the data files and, if given, a user's own prices.
+def load_catalogue(own: Path | None = None) -> Catalogue:
+    """Read the data files and, if given, a user's own file or folder of prices and hardware.
 
-    Raises ``CatalogueError`` when the own prices cannot be used.
+    Raises ``CatalogueError`` with every fault of the own files when they cannot be used.
     """
+    catalogue, faults = load_with_faults(own)
+    raise_faults(faults)
+    return catalogue
+
+
+def load_with_faults(own: Path | None) -> tuple[Catalogue, tuple[Fault, ...]]:
+    """The catalogue as far as own files are sound, and all that is wrong with them.
+
+    Raises ``CatalogueError`` only where a file cannot be read at all.
+    """
+    devices, aliases, mig = _packaged()
+    if own is None:
+        return Catalogue(devices, aliases, _list_prices(Catalogue(devices, aliases, []))), ()
+    rows, faults = read_devices_of(own)
+    for row in rows:
+        if row["mig_card"] and row["mig_card"] not in mig:
+            told = f"must be a card of MIG profiles: {', '.join(sorted(mig))}"
+            faults.append(row.fault("mig_card", told))
+    devices, aliases = _with_own(devices, aliases, mig, rows)
+    bare = Catalogue(devices, aliases, [])
+    prices, wrong = read_prices_of(own, bare.find)
+    catalogue = Catalogue(devices, aliases, [*prices, *_list_prices(bare)])
+    return catalogue, (*faults, *wrong)
+
+
+def _packaged() -> tuple[
+    tuple[DeviceSpec, ...], list[dict[str, str]], dict[str, tuple[MigProfile, ...]]
+]:
     aliases, mig = read_aliases(), read_mig_profiles()
     mig_by_accelerator = {
         row["accelerator"]: mig[row["mig_card"]] for row in aliases if row["mig_card"]
     }
-    devices = read_devices(mig_by_accelerator)
-    bare = Catalogue(devices, aliases, [])
+    return read_devices(mig_by_accelerator), aliases, mig
+
+
+def _with_own(
+    devices: tuple[DeviceSpec, ...],
+    aliases: list[dict[str, str]],
+    mig: dict[str, tuple[MigProfile, ...]],
+    rows: list[Row],
+) -> tuple[tuple[DeviceSpec, ...], list[dict[str, str]]]:
+    """Devices and aliases with own hardware: of one name, the own one stands in its place."""
+    known = {device.key: device for device in devices}
+    names = [*aliases]
+    for device, others, card in described(rows, Catalogue(devices, aliases, []).find):
+        known[device.key] = replace(device, mig=mig.get(card, device.mig))
+        names += [
+            {"name": normalise(name), "memory_gib": "", "accelerator": device.key, "mig_card": ""}
+            for name in others
+        ]
+    return tuple(known.values()), names
+
+
+def _list_prices(bare: Catalogue) -> list[Price]:
+    """Our own snapshots of list prices."""
     prices: list[Price] = []
-    for written, price in read_own_prices(own_prices) if own_prices else ():
-        spec = bare.find(written) if written else None
-        if written and spec is None:
-            raise CatalogueError(
-                f"{own_prices}: no accelerator is named {written!r}; use a name as nvidia-smi "
-                f"prints it or one of: {', '.join(device.key for device in devices)}"
-            )
-        prices.append(msgspec.structs.replace(price, accelerator=spec.key if spec else ""))
     for row in read_price_rows():
         memory = row["gpu_memory_gib_each"]
         # Parts of a card (a sixth of an A10) are listed with their part of its memory.
@@ -174,4 +238,7 @@ def load_catalogue(own_prices: Path | None = None) -> Catalogue:
         if spec is None and float(row["gpu_count"] or 0) < 1:
             spec = bare.find(row["gpu_model"])
         prices.extend(list_prices(row, spec.key if spec else ""))
-    return Catalogue(devices, aliases, prices)
+    for row in read_reserved_rows():
+        spec = bare.find(row["gpu_model"], int(float(row["gpu_memory_gib_each"]) * GIB))
+        prices.append(reserved_price(row, spec.key if spec else ""))
+    return prices

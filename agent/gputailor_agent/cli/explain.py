@@ -3,13 +3,17 @@
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from gputailor_agent.cli import options
+from gputailor_agent.cli.engine_facts import engine_facts
 from gputailor_agent.cli.inputs import Inputs, assess_inputs
 from gputailor_agent.cli.judged import judging
 from gputailor_agent.cli.terminal import answer, look
+from gputailor_agent.reports.cluster import CLUSTER, explain_cluster
 from gputailor_agent.reports.explain import explain as explain_verdict
 from gputailor_agent.reports.explain import find_verdict
+from gputailor_agent.rules import cluster_registry
 
 _EPILOG = """Examples:
 
@@ -18,6 +22,8 @@ _EPILOG = """Examples:
   gputailor explain web --prometheus-url http://localhost:9090 --context lab
 
   gputailor explain web --archive metrics/ --inventory cluster.json
+
+  gputailor explain cluster --archive metrics/ --inventory cluster.json   # free GPUs, waiting pods
 
 A beginning or a part of the id is enough when only one workload has it.
 """
@@ -29,7 +35,9 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(
-    workload: Annotated[str, typer.Argument(help="A workload's id, or a part only one has.")],
+    workload: Annotated[
+        str, typer.Argument(help="A workload's id, or a part only one has; cluster.")
+    ],
     *,
     inputs: Inputs,
     output: options.Output = "table",
@@ -39,6 +47,12 @@ def explain(
     Rules that say nothing are shown too, with the reason.
     """
     shape = options.output_format(output)
-    plan = assess_inputs(inputs).plan
-    verdict = find_verdict(plan, workload)
-    answer(shape.explanation(explain_verdict(plan, verdict, inputs.rules), look()))
+    assessed = assess_inputs(inputs)
+    if workload in {CLUSTER, *(rule.id for rule in cluster_registry())}:
+        answer(shape.explanation(explain_cluster(assessed.plan, inputs.rules), look()))
+        return
+    verdict = find_verdict(assessed.plan, workload)
+    known = {profile.workload.id: profile for profile in assessed.profiles}
+    told = explain_verdict(assessed.plan, verdict, inputs.rules)
+    facts = (*told.facts, *engine_facts(known.get(verdict.workload.id)))
+    answer(shape.explanation(replace(told, facts=facts), look()))

@@ -4,13 +4,16 @@ Its client and the store are imported only then: other commands must not pay for
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gputailor_agent.cli.errors import CommandError, UsageError
 from gputailor_agent.cli.windows import DEFAULT_DAYS, check_data, window_of
+from gputailor_agent.model.containers import CONTAINER_ITSELF
+from gputailor_agent.model.inventory import Inventory
+from gputailor_agent.model.usage import UsageRow
 
 if TYPE_CHECKING:
     from gputailor_agent.model.profile import Window
@@ -162,10 +165,33 @@ def read_history(
         if not found.rows:
             told = "".join(f"\n  {problem}" for problem in found.problems)
             raise CommandError(
-                f"{source.address} has GPU metrics, but no pod that held a GPU in this time; are "
-                f"the exporters told which pods hold which GPU?{told}"
+                f"{source.address} has GPU metrics, but none of this time that could be read{told}"
             )
     return found
+
+
+def nameless(rows: Iterable[UsageRow], inventory: Inventory) -> tuple[str, ...]:
+    """What to say where no device's row names a pod; nothing where one does.
+
+    Raises ``CommandError`` where the inventory does not help either: then nobody's use is known.
+    """
+    if any(row.key.pod and row.key.gpu_uuid != CONTAINER_ITSELF for row in rows):
+        return ()
+    advice = (
+        "let the exporter reach kubelet's PodResources (gputailor doctor --prometheus-url says how)"
+    )
+    if any(pod.node and not pod.template for pod in inventory.pods):
+        said = (
+            "no exporter names the pods that hold its GPUs: a GPU's use is a pod's only where that "
+            f"pod held all GPUs of its node for the whole of an hour; {advice}"
+        )
+        return (said,)
+    told = "".join(f"\n  {problem}" for problem in inventory.problems)
+    raise CommandError(
+        "the Prometheus has GPU metrics, but no pod that held a GPU in this time: no exporter "
+        "names pods, and the inventory has none on a node that asked for GPUs (--context, "
+        f"--inventory, or kube-state-metrics in the Prometheus); {advice}{told}"
+    )
 
 
 def _check_span(source: "PrometheusSource", window: "Window") -> None:

@@ -15,13 +15,18 @@ from gputailor_agent.cli import joining, options
 from gputailor_agent.cli.clusters import ClusterAccess
 from gputailor_agent.cli.discovered import AUTO, find_prometheus
 from gputailor_agent.cli.errors import CommandError, UsageError
-from gputailor_agent.cli.histories import PrometheusAccess, asked_window, read_history
+from gputailor_agent.cli.histories import (
+    PrometheusAccess,
+    asked_window,
+    nameless,
+    read_history,
+)
 from gputailor_agent.cli.recorded import read_recorded
 from gputailor_agent.cli.stored import check_there, stored_window
 from gputailor_agent.cli.terminal import tell, working
 from gputailor_agent.cli.windows import check_data, whole_hours, window_of
 from gputailor_agent.inventory.files import read_inventory
-from gputailor_agent.inventory.identity import resolve
+from gputailor_agent.inventory.identity import IdentitySettings, resolve
 from gputailor_agent.model.inventory import Inventory
 from gputailor_agent.model.usage import Device, UsageRow
 from gputailor_agent.rollup.counters import CounterRollup
@@ -44,6 +49,7 @@ class Inputs:
     prometheus: PrometheusAccess = field(default_factory=PrometheusAccess)
     inventory: tuple[Path, ...] = ()
     live: ClusterAccess = field(default_factory=ClusterAccess)
+    team_keys: tuple[str, ...] = ()
     prices: Path | None = None
     rules: RuleSettings = field(default_factory=RuleSettings)
     since: str | None = None
@@ -51,6 +57,13 @@ class Inputs:
     cluster: str = options.DEFAULT_CLUSTER
     store: str | None = None
     joins: tuple[str, ...] = ()
+
+    @property
+    def judging(self) -> AssessmentSettings:
+        """How it is judged."""
+        return AssessmentSettings(
+            identity=IdentitySettings(team_keys=self.team_keys), rules=self.rules
+        )
 
 
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +134,7 @@ def _assess_prometheus(inputs: Inputs) -> Assessment:
         devices=tuple(found.devices),
         first_data=float(min(hours)),
         last_data=min(now, window.end),
-        problems=tuple(found.problems),
+        problems=(*found.problems, *nameless(found.rows, inventory)),
         sources=("Prometheus",),
     )
     return _judge(inputs, gathered, inventory, catalogue)
@@ -185,7 +198,7 @@ def _judge(
             window=window,
             now=window.end,
             catalogue=catalogue,
-            settings=AssessmentSettings(rules=inputs.rules),
+            settings=inputs.judging,
             problems=gathered.problems,
             sources=gathered.sources,
         )
@@ -307,6 +320,6 @@ def _assess_store(inputs: Inputs, url: str) -> Assessment:
                 window,
                 now=window.end,
                 catalogue=catalogue,
-                settings=AssessmentSettings(rules=inputs.rules),
+                settings=inputs.judging,
                 sources=("store of an agent",),
             )

@@ -89,6 +89,15 @@ Kubernetes = Annotated[
         rich_help_panel=INPUTS,
     ),
 ]
+TeamKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--team-key",
+        help="A label or annotation that names the team, on a pod, its owners or its namespace; it "
+        "wins over those known by themselves. Repeatable.",
+        rich_help_panel=INPUTS,
+    ),
+]
 PrometheusUrl = Annotated[
     str | None,
     typer.Option(

@@ -67,6 +67,7 @@ def preview(
         Inputs(
             archive=tuple(archive or ()),
             inventory=tuple(inventory or ()),
+            team_keys=settings.team_keys,
             prices=prices or settings.prices,
             since=since,
             until=until,

@@ -5,14 +5,16 @@ asked for (``Inventory``).
 """
 
 import math
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from gputailor_agent.cli.checks import Check
 from gputailor_agent.cli.histories import PrometheusAccess, reachable
+from gputailor_agent.cli.server_checks import server_checks, when
+from gputailor_agent.cli.source_checks import look, source_checks
 from gputailor_agent.dialects import gputailor
 from gputailor_agent.dialects.gauges import gauge_dialects
 from gputailor_agent.inventory.kube_state_metrics import (
@@ -20,6 +22,7 @@ from gputailor_agent.inventory.kube_state_metrics import (
     inventory_of,
     lacking,
 )
+from gputailor_agent.inventory.naming import NodeNames
 from gputailor_agent.model.inventory import Inventory, Node
 from gputailor_agent.model.usage import HOUR_SECONDS
 from gputailor_agent.rules import registry
@@ -29,12 +32,8 @@ if TYPE_CHECKING:
     from gputailor_agent.sources.prometheus.inspecting import Inspection, Seen
 
 _DAY_SECONDS: Final = 86_400.0
-_WINDOW_DAYS: Final = 14
 _SERVICE_DAYS: Final = 7  # a service's whole days, see rules.gates
-_LONGEST_INTERVAL_SECONDS: Final = 120.0  # beyond it a series looks as if it had ended
-_SKEW_SECONDS: Final = 30.0
 _SHOWN: Final = 5
-_UNITS: Final = {"y": 365 * 86_400, "w": 7 * 86_400, "d": 86_400, "h": 3600, "m": 60, "s": 1}
 
 
 def checks_of(access: PrometheusAccess, asked: Inventory | None) -> Iterator[Check]:
@@ -50,15 +49,18 @@ def checks_of(access: PrometheusAccess, asked: Inventory | None) -> Iterator[Che
     try:
         with access.source("", attempts=1) as source:
             seen = inspect(source, now)
+            beside = look(source.client, source.labels, now)
         with access.states(attempts=1) as reader:
             state = reader.read(accelerator_pattern(), now - HOUR_SECONDS, now)
     except PrometheusError as error:
         yield Check(name="Prometheus", standing="problem", found=str(error), advice=_AGAIN)
         return
     yield from server_checks(seen, now)
-    yield from state_checks(state)
+    yield from state_checks(state, taints=asked is None)
     inventory = asked or inventory_of(state, "")
+    seen = at_nodes(seen, NodeNames(inventory.nodes))
     yield from exporter_checks(seen)
+    yield from source_checks(beside, inventory)
     yield from node_checks(seen, inventory)
     yield from join_checks(seen, inventory)
     yield from rule_checks(seen)
@@ -96,87 +98,21 @@ def answers(access: PrometheusAccess) -> Check:
     return Check(name=name, standing="ok", found=f"{address} answers with {told} metrics")
 
 
-def server_checks(seen: "Inspection", now: float) -> Iterator[Check]:
-    """Retention, scrape intervals, clocks, and whether the answers were whole."""
-    yield _retention(seen.retention)
-    for job, seconds in sorted(seen.intervals.items()):
-        slow = seconds > _LONGEST_INTERVAL_SECONDS
-        yield Check(
-            name="scrape interval",
-            standing="problem" if slow else "ok",
-            found=f"{job}: every {seconds:.0f} s",
-            advice="scrape it at least every 120 s (scrape_interval of the job, interval of its "
-            "ServiceMonitor)"
-            if slow
-            else "",
-        )
-    yield from _clocks(seen, now)
-    for said in seen.differ:
-        what, _, advice = said.rpartition("; ")
-        yield Check(name="replicas", standing="problem", found=what, advice=advice)
-    for said in seen.partial[:_SHOWN]:
-        yield Check(
-            name="partial answers",
-            standing="problem",
-            found=f"the server lacks something: {said}",
-            advice="bring the store back that does not answer; what it has counts as not observed",
-        )
-
-
-def _retention(told: str | None) -> Check:
-    seconds = None if told is None else _seconds(told)
-    if seconds is None:
-        return Check(
-            name="retention",
-            standing="note",
-            found="the server does not say how long it keeps data"
-            + (f" in time ({told})" if told else ""),
-            advice=f"reports look back {_WINDOW_DAYS} days: see that it keeps as much",
-        )
-    short = seconds < _WINDOW_DAYS * _DAY_SECONDS
-    return Check(
-        name="retention",
-        standing="note" if short else "ok",
-        found=f"data are kept for {seconds / _DAY_SECONDS:.3g} days",
-        advice=f"--storage.tsdb.retention.time={_WINDOW_DAYS + 1}d lets a first report look back "
-        f"{_WINDOW_DAYS} days; an agent keeps what it has read"
-        if short
-        else "",
+def at_nodes(seen: "Inspection", names: NodeNames) -> "Inspection":
+    """What was seen, with nodes as the cluster calls them where exporters name but an address."""
+    kinds = tuple(
+        replace(one, devices={uuid: names.find(node) for uuid, node in one.devices.items()})
+        for one in seen.seen
     )
+    down = tuple(replace(one, node=names.find(one.node or one.instance)) for one in seen.down)
+    return replace(seen, seen=kinds, down=down)
 
 
-def _seconds(text: str) -> float | None:
-    """Length of ``15d``, ``1w2d`` or ``15d or 10GiB``; None where no time is named."""
-    parts = re.findall(r"(\d+)(y|w|d|h|m|s)", text.partition(" or ")[0])
-    return float(sum(int(count) * _UNITS[unit] for count, unit in parts)) or None
+def state_checks(state: "KubeState", *, taints: bool = False) -> Iterator[Check]:
+    """What kube-state-metrics in the Prometheus tells, and what it leaves out.
 
-
-def _clocks(seen: "Inspection", now: float) -> Iterator[Check]:
-    skew, name = seen.skew_seconds, "clocks"
-    if skew is not None and abs(skew) > _SKEW_SECONDS:
-        way = "ahead of" if skew > 0 else "behind"
-        yield Check(
-            name=name,
-            standing="problem",
-            found=f"this machine's clock is {abs(skew):.0f} s {way} the server's "
-            f"({_when(now)} here)",
-            advice="synchronise both (NTP); hours are taken to end by the server's clock",
-        )
-    for instance, seconds in sorted(seen.ahead.items())[:_SHOWN]:
-        yield Check(
-            name=name,
-            standing="problem",
-            found=f"the exporter {instance} is {seconds:.0f} s ahead of the server",
-            advice="synchronise the node's clock (NTP): beginnings of allocations are read by it",
-        )
-    if not seen.ahead and (skew is None or abs(skew) <= _SKEW_SECONDS):
-        told = "the server tells no time" if skew is None else "this machine, server and exporters"
-        agree = "" if skew is None else " agree"
-        yield Check(name=name, standing="note" if skew is None else "ok", found=told + agree)
-
-
-def state_checks(state: "KubeState") -> Iterator[Check]:
-    """What kube-state-metrics in the Prometheus tells, and what it leaves out."""
+    ``taints``: nothing else tells of nodes, so what is not read of it is missing.
+    """
     name, inventory = "kube-state-metrics", inventory_of(state, "")
     if state.found:
         there = sum(one.uid not in state.gone for one in inventory.pods)
@@ -184,6 +120,13 @@ def state_checks(state: "KubeState") -> Iterator[Check]:
         yield Check(name=name, standing="ok" if inventory.complete else "problem", found=told)
     for one in lacking(state):
         yield Check(name=name, standing="note", found=one.found, advice=one.advice)
+    if taints and inventory.nodes:
+        yield Check(
+            name=name,
+            standing="note",
+            found="taints of nodes are not read from it, so what keeps pods away is unknown",
+            advice="give --context NAME or --kubernetes: the API server tells them",
+        )
 
 
 def exporter_checks(seen: "Inspection") -> Iterator[Check]:
@@ -366,19 +309,15 @@ def judgement(seen: "Inspection", now: float) -> Check:
         )
     midnight = math.ceil(seen.first_data / _DAY_SECONDS) * _DAY_SECONDS
     ready = midnight + _SERVICE_DAYS * _DAY_SECONDS
-    since = f"data since about {_when(seen.first_data)}"
+    since = f"data since about {when(seen.first_data)}"
     if ready <= now:
         return Check(name=name, standing="ok", found=f"{since}: enough for every kind of workload")
     return Check(
         name=name,
         standing="note",
-        found=f"{since}: idle workloads and batches are judged now, services from {_when(ready)}",
+        found=f"{since}: idle workloads and batches are judged now, services from {when(ready)}",
         advice="nothing: it comes by itself",
     )
-
-
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _listed(items: list[str]) -> str:

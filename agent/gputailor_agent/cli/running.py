@@ -37,6 +37,7 @@ RELOADED: Final = frozenset(
         "smtp_tls",
         "smtp_username",
         "targets",
+        "team_keys",
         "thresholds",
         "watch_idle_seconds",
         "webhook_url",

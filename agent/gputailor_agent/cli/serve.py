@@ -22,6 +22,7 @@ from gputailor_agent.cli.reloading import Reloading, attend, hearing
 from gputailor_agent.cli.settings import AgentSettings, load_settings, threshold
 from gputailor_agent.cli.terminal import tell
 from gputailor_agent.inventory.files import read_inventory
+from gputailor_agent.inventory.identity import IdentitySettings
 from gputailor_agent.reports.plurals import counted
 from gputailor_agent.rules import RuleSettings
 from gputailor_agent.schedule import (
@@ -34,6 +35,7 @@ from gputailor_agent.schedule import (
 )
 from gputailor_agent.schedule.backfill import HistoryFiller
 from gputailor_agent.schedule.delivering import Delivery
+from gputailor_agent.schedule.live import PrometheusUsage
 from gputailor_agent.schedule.settings import InventoryReader
 from gputailor_agent.sources.scrape import ScrapeSource
 from gputailor_agent.store import Store
@@ -105,6 +107,7 @@ def serve(
             rich_help_panel=options.INPUTS,
         ),
     ] = None,
+    team_key: options.TeamKeys = None,
     prices: options.Prices = None,
     store: Annotated[
         str | None, typer.Option(help="Where usage is kept: a file or a database URL.")
@@ -170,7 +173,12 @@ def serve(
 
 
 #: Options that are given once for each value, by the setting that holds them all.
-_REPEATED: Final = {"targets": "target", "inventory": "inventory", "namespaces": "namespace"}
+_REPEATED: Final = {
+    "targets": "target",
+    "inventory": "inventory",
+    "namespaces": "namespace",
+    "team_keys": "team_key",
+}
 _PAIRS: Final = {
     "prometheus_headers": ("prometheus_header", ":"),
     "prometheus_labels": ("prometheus_label", "="),
@@ -236,9 +244,7 @@ def _usage(
 ) -> ScrapeSource | HistoryFiller:
     """What tells of usage: exporters, or a Prometheus that scrapes them."""
     if prometheus.asked:
-        from gputailor_agent.rollup.history import fill_store  # noqa: PLC0415 - where needed only
-
-        return partial(fill_store, parts.enter_context(prometheus.source(settings.cluster)))
+        return PrometheusUsage(parts.enter_context(prometheus.source(settings.cluster)))
     return _exporters(parts, settings)
 
 
@@ -304,6 +310,7 @@ def build_service(
         reader or _files(settings),
         load_catalogue(settings.prices),
         fill=None if isinstance(usage, ScrapeSource) else usage,
+        live=usage if isinstance(usage, PrometheusUsage) else None,
         telemetry=telemetry,
         delivery=Delivery(
             settings.delivery, store, settings.cluster, clock=time.time, count=telemetry.ran
@@ -327,6 +334,8 @@ def service_settings(settings: AgentSettings) -> ServiceSettings:
         lease_seconds=settings.lease_seconds,
         keep_days=settings.keep_days,
         assessment=AssessmentSettings(
-            rules=RuleSettings(thresholds=settings.thresholds), hourly_days=settings.hourly_days
+            identity=IdentitySettings(team_keys=settings.team_keys),
+            rules=RuleSettings(thresholds=settings.thresholds),
+            hourly_days=settings.hourly_days,
         ),
     )

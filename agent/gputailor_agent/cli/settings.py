@@ -98,6 +98,11 @@ class AgentSettings(DeliveryKeys, RunningKeys):
         description="Only these namespaces of the live cluster, separated by commas: names, "
         "patterns such as team-*, and !PATTERN for all but those.",
     )
+    team_keys: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Labels or annotations that name the team, separated by commas, on a pod, its "
+        "owners or its namespace; they win over those known by themselves (docs/kubernetes.md).",
+    )
     prices: Path | None = Field(None, description="Your own prices (CSV).")
     store: str = Field("sqlite:///gputailor.db", description="Database URL.")
     listen: str = Field("127.0.0.1:8080", description="HOST:PORT of pages and API.")
@@ -123,7 +128,7 @@ class AgentSettings(DeliveryKeys, RunningKeys):
         'JSON in the environment, e.g. `{"idle": {"warn_minutes": 120}}`.',
     )
 
-    @field_validator("targets", "inventory", "namespaces", mode="before")
+    @field_validator("targets", "inventory", "namespaces", "team_keys", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         """A list, or one text with commas."""

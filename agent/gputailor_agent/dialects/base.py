@@ -32,6 +32,7 @@ class Field(StrEnum):
     MEMORY_TOTAL = "memory_total_bytes"
     POWER_LIMIT = "power_limit_watts"
     UP = "up"
+    DEVICE = "device"  # key: "throttled/hw_slowdown", "xid/79"; counts on for each of its holders
     # of the exporter
     PROCESS_STARTED = "process_started"
     PRESENCE = "presence"  # any other sample of this exporter: it proves whose page this is

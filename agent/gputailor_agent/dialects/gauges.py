@@ -49,7 +49,7 @@ _MOST: Final = {Measure.POWER: _MOST_WATTS, Measure.IDLE: _MOST_IDLE_SECONDS}
 
 
 class Gauge(NamedTuple):
-    """One metric. ``names``: its present name first, then former ones; one of them is read.
+    """One metric. ``names``: its present name first, then former ones; the first is believed.
 
     ``group``: gauges that come and go together. ``of_instance``: the value on a MIG instance's
     series is the instance's own, not a copy of its parent's. ``of_holder``: the value is the

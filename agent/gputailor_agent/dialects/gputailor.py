@@ -65,6 +65,14 @@ def _of_device(field: Field) -> _Placing:
     return placing
 
 
+def _of_device_counter(family: str, label: str) -> _Placing:
+    def placing(labels: _Labels, cluster: str) -> Place:
+        key = f"{family}/{_need(labels, label)}"
+        return Place(Field.DEVICE, key, device=_device(labels, cluster))
+
+    return placing
+
+
 def _of_link(labels: _Labels, _cluster: str) -> Place:
     key = f"{_need(labels, 'link')}/{_need(labels, 'direction')}"
     return Place(Field.LINK_BYTES, key, holder=_holder(labels))
@@ -99,6 +107,8 @@ _PLACINGS: Final[dict[str, _Placing]] = {
     metrics.DEVICE_MEMORY_TOTAL.name: _of_device(Field.MEMORY_TOTAL),
     metrics.DEVICE_POWER_LIMIT.name: _of_device(Field.POWER_LIMIT),
     metrics.DEVICE_UP.name: _of_device(Field.UP),
+    metrics.DEVICE_THROTTLED_SECONDS.name: _of_device_counter("throttled", "reason"),
+    metrics.DEVICE_XID_ERRORS.name: _of_device_counter("xid", "xid"),
     metrics.EXPORTER_BUILD_INFO.name: lambda _labels, _cluster: Place(Field.PRESENCE),
     metrics.PROCESS_START_TIME.name: lambda _labels, _cluster: Place(Field.PROCESS_STARTED),
 }

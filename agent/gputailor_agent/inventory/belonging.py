@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from gputailor_agent.inventory.owners import Link
+from gputailor_agent.inventory.spelling import snake, spelled
 from gputailor_agent.model.inventory import Pod
 
 
@@ -50,13 +51,32 @@ def _found(places: Iterable[Mapping[str, str]], keys: Sequence[str]) -> str:
     return ""
 
 
-def _of_namespace(name: str, labels: Mapping[str, str], keys: Sequence[str]) -> str:
-    if team := _found([labels], keys):
-        return team
+def _of_namespace(name: str) -> str:
     for pattern in belonging_table().namespace_name:
         if found := re.fullmatch(pattern, name):
             return found.group("team")
     return ""
+
+
+@cache
+def _readable(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The keys, and how they stand in a Prometheus, where nobody knows them by their own name."""
+    return tuple(dict.fromkeys(way(key) for key in keys for way in (str, spelled, snake)))
+
+
+def _team(
+    namespace: str,
+    places: Sequence[Mapping[str, str]],
+    namespace_labels: Mapping[str, str],
+    own: Sequence[str],
+) -> str:
+    table = belonging_table()
+    return (
+        _found([*places, namespace_labels], _readable(tuple(own)))
+        or _found(places, table.team)
+        or _found([namespace_labels], table.namespace_team)
+        or _of_namespace(namespace)
+    )
 
 
 def belonging(
@@ -67,18 +87,15 @@ def belonging(
 ) -> Belonging:
     """Team, queue, priority and service account of a pod with these owners.
 
-    ``team_keys`` come before the packaged keys, as labels or annotations, on pod, owner or
-    namespace. Annotations of one place count before its labels.
+    ``team_keys`` are labels or annotations, of pod, owner or namespace; one of them anywhere wins
+    over the packaged keys. Annotations of one place count before its labels.
     """
     table = belonging_table()
     places: list[Mapping[str, str]] = [pod.annotations, pod.labels]
     for link in chain:
         places += [link.annotations, link.labels]
     return Belonging(
-        team=_found(places, (*team_keys, *table.team))
-        or _of_namespace(
-            pod.namespace, namespace_labels or {}, (*team_keys, *table.namespace_team)
-        ),
+        team=_team(pod.namespace, places, namespace_labels or {}, team_keys),
         queue=_found(places, table.queue),
         priority_class=pod.priority_class or _found(places, table.priority),
         service_account=pod.service_account,

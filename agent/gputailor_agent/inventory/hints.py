@@ -2,7 +2,8 @@
 
 A RayJob's entry point, a Ray Serve application, a KServe predictor's runtime and a vLLM runtime's
 sizes are written down as annotations of the owner, in the words a command line would use, so that
-all that reads commands reads them too. Secrets are masked; variables are not taken over at all.
+all that reads commands reads them too; so is the time after which a run is ended. Secrets are
+masked; variables are not taken over at all.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,11 +13,13 @@ import yaml
 
 from gputailor_agent.inventory import raw
 from gputailor_agent.inventory.redaction import mask_text
+from gputailor_agent.inventory.resources import quantity
 from gputailor_agent.inventory.templates import PodTemplate
 
 #: Annotations that nobody but this module writes.
 RUNTIME_HINT: Final = "gputailor.io/runtime"
 ENTRYPOINT_HINT: Final = "gputailor.io/entrypoint"
+DEADLINE_HINT: Final = "gputailor.io/deadline-seconds"
 
 _LONGEST: Final = 1024
 _DEEPEST: Final = 12
@@ -44,7 +47,22 @@ def hints(spec: Mapping[str, Any], templates: Iterable[PodTemplate]) -> dict[str
         found[RUNTIME_HINT] = runtime
     if words := " ".join(_words(spec)):
         found[ENTRYPOINT_HINT] = mask_text(words)[:_LONGEST]
+    if (deadline := _deadline(spec)) is not None:
+        found[DEADLINE_HINT] = f"{deadline:g}"
     return found
+
+
+def _deadline(spec: Mapping[str, Any]) -> float | None:
+    """Seconds after which Kubernetes ends a run: a Job's own, a CronJob's Job's, Kubeflow's."""
+    places: list[Any] = [spec, spec.get("runPolicy")]
+    if isinstance(job := spec.get("jobTemplate"), Mapping):
+        places.append(job.get("spec"))
+    for place in places:
+        if isinstance(place, Mapping):
+            seconds = quantity(place.get("activeDeadlineSeconds"))
+            if seconds is not None and seconds > 0:
+                return seconds
+    return None
 
 
 def _words(spec: Mapping[str, Any]) -> Iterator[str]:

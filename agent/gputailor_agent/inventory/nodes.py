@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from gputailor_agent.inventory import raw
-from gputailor_agent.inventory.resources import gpu_amounts, gpu_resource, quantity
+from gputailor_agent.inventory.resources import gpu_amounts, gpu_resource, quantity, whole
 from gputailor_agent.model.inventory import Node
 
 
@@ -173,6 +173,12 @@ def _taints(spec: raw.RawNodeSpec | None) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _addresses(status: raw.RawNodeStatus) -> tuple[str, ...]:
+    """Addresses and host names of the node, each once."""
+    told = (raw.text(one.address) for one in status.addresses or ())
+    return tuple(dict.fromkeys(one for one in told if one))
+
+
 def read_node(node: raw.RawNode, cluster: str) -> Node:
     """A node object as a value."""
     metadata, status = node.metadata or raw.RawMetadata(), node.status or raw.RawNodeStatus()
@@ -180,9 +186,12 @@ def read_node(node: raw.RawNode, cluster: str) -> Node:
     capacity = gpu_amounts(status.capacity)
     product = _product(labels, table)
     replicas = max(1, _number(labels, table.replicas) or 1)
+    amounts = status.allocatable or status.capacity or {}
     return Node(
         cluster=cluster,
         name=raw.text(metadata.name) or "unnamed-node",
+        cpus=quantity(amounts.get("cpu")),
+        memory_bytes=whole(amounts.get("memory")),
         labels=labels,
         capacity=capacity,
         allocatable=gpu_amounts(status.allocatable) or ({} if status.allocatable else capacity),
@@ -194,6 +203,7 @@ def read_node(node: raw.RawNode, cluster: str) -> Node:
         zone=_first(labels, table.zone),
         pool=_first(labels, table.pool),
         taints=_taints(node.spec),
+        addresses=_addresses(status),
         gpu_product=product,
         gpu_memory_bytes=_memory_bytes(labels, table),
         gpu_count=_gpu_count(labels, capacity, product, replicas),

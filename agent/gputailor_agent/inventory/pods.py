@@ -289,4 +289,5 @@ def read_pod(
         overhead=_overhead(spec),
         tolerations=tuple(key for one in spec.tolerations or () if (key := one.key or "*")),
         template=not metadata.uid and not status.phase,
+        deadline_seconds=quantity(spec.active_deadline_seconds),
     )

@@ -4,6 +4,7 @@ Everything else in an object is skipped while decoding, which is what makes 10,0
 Fields are as loose as people's YAML is: a number where a string belongs is taken as its text.
 """
 
+import sys
 from datetime import datetime
 from typing import Any
 
@@ -130,6 +131,7 @@ class RawPodSpec(msgspec.Struct, rename="camel"):
     service_account_name: str | None = None
     overhead: StringMap = None
     resource_claims: list[RawPodClaim] | None = None
+    active_deadline_seconds: Loose = None
 
 
 class RawContainerState(msgspec.Struct, rename="camel"):
@@ -200,9 +202,17 @@ class RawNodeSpec(msgspec.Struct):
     taints: list[RawTaint] | None = None
 
 
+class RawAddress(msgspec.Struct):
+    """An address of a node, or a name that stands for it."""
+
+    type: str | None = None
+    address: Loose = None
+
+
 class RawNodeStatus(msgspec.Struct):
     """What is read of a node's ``status``."""
 
+    addresses: list[RawAddress] | None = None
     capacity: StringMap = None
     allocatable: StringMap = None
     conditions: list[RawCondition] | None = None
@@ -232,10 +242,15 @@ def text(value: object) -> str:
 
 
 def string_map(values: StringMap) -> dict[str, str]:
-    """Labels or annotations as strings, without annotations that repeat the whole object."""
+    """Labels or annotations as strings, without annotations that repeat the whole object.
+
+    Keys are kept once: every node has the same forty long ones.
+    """
     if not values:
         return {}
-    return {text(key): text(value) for key, value in values.items() if key not in _REPEATING}
+    return {
+        sys.intern(text(key)): text(value) for key, value in values.items() if key not in _REPEATING
+    }
 
 
 def instant(value: str | None) -> float | None:

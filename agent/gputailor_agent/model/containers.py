@@ -50,6 +50,7 @@ class Peak(StrEnum):
     LAST_REQUEST = "engine/last_request"  # Unix seconds, end of the last hour with a request
     MEMORY = "host/memory_bytes"  # working set
     MEMORY_LIMIT = "host/memory_limit_bytes"
+    CPUS = "host/cpus"  # CPUs used, mean of the hour that used most
 
 
 #: Levels and the amounts of time in which each was told: not every process tells all.
@@ -151,6 +152,7 @@ class HostUse(msgspec.Struct, frozen=True, kw_only=True):
     node_pressure: dict[str, float]
     restarts: int | None
     oom_kills: int | None
+    cpus_peak: float | None = None  # of any one container: mean of the hour that used most
 
     @property
     def cpus_used(self) -> float | None:
@@ -191,6 +193,7 @@ class HostUse(msgspec.Struct, frozen=True, kw_only=True):
             node_pressure=_pressures("node", amounts, Amount.NODE_OBSERVED),
             restarts=_whole(counted.get("restarts")),
             oom_kills=_whole(counted.get("oom_kills")),
+            cpus_peak=peaks.get(Peak.CPUS),
         )
 
 

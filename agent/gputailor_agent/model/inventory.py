@@ -69,6 +69,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     tolerations: tuple[str, ...] = ()
     template: bool = False  # made from a controller's pod template: nothing is known to have run
     replicas: int = 1  # of a template
+    deadline_seconds: float | None = None  # activeDeadlineSeconds of the pod itself
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,8 +108,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     sharing_replicas: int = 1
     driver_version: str = ""
     cuda_version: str = ""
+    cpus: float | None = None  # allocatable cores, as is the next
+    memory_bytes: int | None = None
     pool: str = ""  # the cloud's or Karpenter's name of the group of equal nodes
     taints: tuple[str, ...] = ()  # "key=value:Effect"
+    addresses: tuple[str, ...] = ()  # and host names, by which a scrape may know it
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):

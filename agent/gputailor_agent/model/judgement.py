@@ -14,14 +14,14 @@ from gputailor_agent.model.profile import Window
 Scalar = str | float | int | bool | None
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A key of a rule's or report's message table, and what fills it."""
 
     key: str
     params: dict[str, Scalar] = msgspec.field(default_factory=dict)
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class Evidence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One number that decided: what it is, where it comes from, what it was held against."""
 
     name: str
@@ -36,21 +36,21 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     formula: str = ""
 
 
-class Interval(msgspec.Struct, frozen=True, kw_only=True):
+class Interval(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Closed interval; ``low <= high``."""
 
     low: float
     high: float
 
 
-class Money(msgspec.Struct, frozen=True, kw_only=True):
+class Money(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An amount per month."""
 
     amount: float
     currency: str = "USD"
 
 
-class Saving(msgspec.Struct, frozen=True, kw_only=True):
+class Saving(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Expected saving per month of 730 h; a None field is unquantified and ``why`` says why."""
 
     gpu_hours_per_month: float | None = None
@@ -59,7 +59,7 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
     formula: str = ""
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What to do; ``patch`` is a YAML strategic-merge patch a person can apply, or ''."""
 
     kind: str  # "release", "set_gpus", "set_gpu_type", …
@@ -90,7 +90,7 @@ class Confidence(StrEnum):
     HIGH = "high"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A recommendation of one rule for one workload."""
 
     id: str  # "cluster/workload/rule"
@@ -119,7 +119,7 @@ class SilenceKind(StrEnum):
     OPTED_OUT = "opted_out"
 
 
-class Silence(msgspec.Struct, frozen=True, kw_only=True):
+class Silence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A rule's reason to say nothing, with the numbers behind it."""
 
     rule: str
@@ -132,7 +132,7 @@ class Silence(msgspec.Struct, frozen=True, kw_only=True):
     not_chosen: tuple[Message, ...] = ()
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everything said about one workload: one primary finding, the rest as alternatives."""
 
     workload: Workload
@@ -156,7 +156,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     filled: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
-class CapacityLine(msgspec.Struct, frozen=True, kw_only=True):
+class CapacityLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """GPUs of one model: allocated + free + unavailable + unknown = capacity."""
 
     model: str
@@ -168,7 +168,7 @@ class CapacityLine(msgspec.Struct, frozen=True, kw_only=True):
     usd_per_gpu_hour: float | None = None
 
 
-class CostLine(msgspec.Struct, frozen=True, kw_only=True):
+class CostLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Money of the window: workloads + free + unavailable + unknown = nodes. None: no price."""
 
     currency: str
@@ -180,7 +180,49 @@ class CostLine(msgspec.Struct, frozen=True, kw_only=True):
     unpriced_gpus: float  # GPUs for which no price is known; not in the sums
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
+class Serving(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Devices that a change would free on one node, where a pod that waits could run."""
+
+    workload_id: str
+    rule: str
+    node: str
+    devices: float
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Pods of one owner that wait for devices, alike in what they ask for."""
+
+    namespace: str
+    owner: str  # "Job/train", or "Pod/name" of a pod without one
+    resource: str
+    devices: float  # asked for by one pod
+    pods: int
+    since: float | None  # Unix seconds: when the first of them was made
+    queue: str = ""
+    reasons: tuple[Message, ...] = ()  # why they fit nowhere, as far as is known
+    served_pods: int = 0  # of them, by what primary findings would free
+    served_by: tuple[Serving, ...] = ()
+
+
+class FreePool(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Whole GPUs of one model and pool that nobody asks for.
+
+    ``known_hours``: whole hours up to the window's end of which the pool's occupation is known, 0
+    where only now is; the next figures are of these. ``by_hour``: mean by UTC hour of the day.
+    """
+
+    model: str
+    pool: str  # '' where the nodes do not say
+    nodes: int
+    gpus: float
+    free_now: float
+    known_hours: int
+    free_gpu_hours: float | None
+    least_free: float | None
+    by_hour: tuple[float | None, ...] = ()
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One conservation check: both sides and whether they agree."""
 
     name: str
@@ -203,3 +245,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     saving_money_per_month: Money | None = None
     problems: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    # of the cluster itself; ``workload_id`` is '' and no saving is in the sums above
+    cluster_findings: tuple[Finding, ...] = ()
+    cluster_silences: tuple[Silence, ...] = ()
+    free_pools: tuple[FreePool, ...] = ()
+    waiting: tuple[Waiting, ...] = ()  # what waits longest first

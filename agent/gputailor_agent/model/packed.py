@@ -11,6 +11,7 @@ import msgspec
 
 from gputailor_agent.model.usage import (
     HISTOGRAM_EDGES,
+    HOUR_SECONDS,
     Histogram,
     SignalUse,
     UsageKey,
@@ -35,6 +36,7 @@ class PackedUse(msgspec.Struct, array_like=True, gc=False):
     maximum: float | None = None
     resolution: float | None = None  # None: no histogram
     buckets: dict[int, float] = {}
+    awaited: float = 0.0
 
 
 class PackedDetail(msgspec.Struct, array_like=True, gc=False):
@@ -89,11 +91,11 @@ class PackedHour(msgspec.Struct, array_like=True, gc=False):
 
 
 class HourUse(msgspec.Struct, array_like=True, gc=False):
-    """One hour of a day: Unix start, allocated seconds, and the signal that told of work."""
+    """One hour of a day, as it is kept: allocated seconds, and the signal that told of work."""
 
-    hour: int
+    place: int  # 0 is the day's first hour
     allocated_seconds: float
-    signal: str  # of BUSY_SIGNALS, the best that the hour has
+    signal: int  # place in BUSY_SIGNALS of the best that the hour has
     observed: float
     active: float
 
@@ -121,6 +123,16 @@ class UsagePart(msgspec.Struct, gc=False):
     def first_hour_allocated(self) -> float:
         """Seconds allocated in the first hour."""
         return self.hours[0].allocated_seconds if self.hours else self.allocated_seconds
+
+    @property
+    def day(self) -> int:
+        """Start of its UTC day, Unix seconds."""
+        return self.hour // DAY_SECONDS * DAY_SECONDS
+
+    @property
+    def last_hour(self) -> int:
+        """Start of the last hour, Unix seconds."""
+        return self.day + self.hours[-1].place * HOUR_SECONDS if self.hours else self.hour
 
 
 #: A part and whose it is.
@@ -150,13 +162,16 @@ def pack_use(use: SignalUse) -> PackedUse:
     """One signal's use in the small form."""
     histogram = use.histogram
     if histogram is None:
-        return PackedUse(use.observed_seconds, use.active_seconds, use.maximum)
+        return PackedUse(
+            use.observed_seconds, use.active_seconds, use.maximum, awaited=use.awaited_seconds
+        )
     return PackedUse(
         use.observed_seconds,
         use.active_seconds,
         use.maximum,
         histogram.resolution,
         {bucket: seconds for bucket, seconds in enumerate(histogram.seconds) if seconds},
+        use.awaited_seconds,
     )
 
 
@@ -173,6 +188,7 @@ def unpack_use(packed: PackedUse) -> SignalUse:
         active_seconds=packed.active,
         maximum=packed.maximum,
         histogram=histogram,
+        awaited_seconds=packed.awaited,
     )
 
 
@@ -247,11 +263,12 @@ def part_of(hour: PackedHour) -> UsagePart:
     )
 
 
-def busy_use(signals: dict[str, PackedUse]) -> tuple[str, float, float]:
-    """Name, observed and active seconds of the best signal that tells of work; 0 for none."""
-    for name in BUSY_SIGNALS:
+def hour_use(hour: int, allocated_seconds: float, signals: dict[str, PackedUse]) -> HourUse:
+    """What of the hour that starts at ``hour`` is kept in its day's course."""
+    place = hour % DAY_SECONDS // HOUR_SECONDS
+    for signal, name in enumerate(BUSY_SIGNALS):
         use = signals.get(name)
         if use is not None and use.observed > 0:
-            return name, use.observed, use.active
+            return HourUse(place, allocated_seconds, signal, use.observed, use.active)
     use = signals.get(BUSY_SIGNALS[0])
-    return BUSY_SIGNALS[0], 0.0, 0.0 if use is None else use.active
+    return HourUse(place, allocated_seconds, 0, 0.0, 0.0 if use is None else use.active)

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gputailor_agent.model.packed import (
-    HourUse,
     PackedDetail,
     PackedHour,
     PackedUse,
     UsagePart,
-    busy_use,
+    hour_use,
     part_of,
 )
 
@@ -35,11 +34,12 @@ _SUMMED: Final = (
 class SignalSums:
     """Sums of one signal."""
 
-    __slots__ = ("_own", "active", "buckets", "maximum", "observed", "resolution")
+    __slots__ = ("_own", "active", "awaited", "buckets", "maximum", "observed", "resolution")
 
     def __init__(self) -> None:
         self.observed = 0.0
         self.active = 0.0
+        self.awaited = 0.0
         self.maximum: float | None = None
         self.buckets: dict[int, float] | None = None  # the first part's until a second comes
         self._own = False
@@ -49,6 +49,7 @@ class SignalSums:
         """Add what one part tells of the signal."""
         self.observed += use.observed
         self.active += use.active
+        self.awaited += use.awaited
         maximum = use.maximum
         if maximum is not None and (self.maximum is None or maximum > self.maximum):
             self.maximum = maximum
@@ -64,19 +65,23 @@ class SignalSums:
             buckets = self.buckets = dict(buckets)
             self._own = True
         for bucket, seconds in use.buckets.items():
-            buckets[bucket] = buckets.get(bucket, 0.0) + seconds
+            if bucket in buckets:
+                buckets[bucket] += seconds
+            else:
+                buckets[bucket] = seconds
 
     def packed(self) -> PackedUse:
         """Return the sum in the small form."""
         buckets = self.buckets
         if buckets is None:
-            return PackedUse(self.observed, self.active, self.maximum)
+            return PackedUse(self.observed, self.active, self.maximum, awaited=self.awaited)
         return PackedUse(
             self.observed,
             self.active,
             self.maximum,
             self.resolution,
             dict(sorted(buckets.items())) if self._own else buckets,
+            self.awaited,
         )
 
 
@@ -231,8 +236,5 @@ def sum_of_hours(hours: Iterable[PackedHour]) -> UsagePart:
         sums.spread_seconds,
         sums.samples,
         sums.detail(),
-        [
-            HourUse(one.hour, one.allocated_seconds, *busy_use(one.detail.signals))
-            for one in ordered
-        ],
+        [hour_use(one.hour, one.allocated_seconds, one.detail.signals) for one in ordered],
     )

@@ -72,12 +72,21 @@ class Histogram(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SignalUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One signal over some time. Mean = active / observed. None: this source cannot tell."""
+    """One signal over some time. Mean = active / observed. None: this source cannot tell.
+
+    ``awaited_seconds``: the part of the observed time whose histogram is read hours later.
+    """
 
     observed_seconds: float
     active_seconds: float
     maximum: float | None = None  # never understated: upper edge of the highest bucket, or exact
     histogram: Histogram | None = None
+    awaited_seconds: float = 0.0
+
+    @property
+    def told_seconds(self) -> float:
+        """Observed seconds of which the histogram, where there is one, should tell."""
+        return max(0.0, self.observed_seconds - self.awaited_seconds)
 
     @property
     def mean(self) -> float | None:
@@ -91,6 +100,7 @@ class SignalUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             active_seconds=self.active_seconds + other.active_seconds,
             maximum=_merge_maximum(self, other),
             histogram=_merge_histogram(self, other),
+            awaited_seconds=self.awaited_seconds + other.awaited_seconds,
         )
 
 
@@ -147,7 +157,8 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     share: float = 1.0  # of the device, mean over the allocated time
     signals: dict[str, SignalUse] = msgspec.field(default_factory=dict)
     warmup: dict[str, Warmup] = msgspec.field(default_factory=dict)
-    conditions: dict[str, float] = msgspec.field(default_factory=dict)  # condition -> seconds
+    # condition -> seconds; of its device meanwhile: "throttled/…" -> seconds, "xid/…" -> count
+    conditions: dict[str, float] = msgspec.field(default_factory=dict)
     link_bytes: dict[str, float] = msgspec.field(default_factory=dict)  # "pcie/rx" -> bytes
     # "peak": the highest since the device was handed out, even before this hour (as far as the
     # source watched); "sampled": the highest of this hour's samples; "mean": only averages
@@ -207,6 +218,8 @@ class ContainerCounters(msgspec.Struct, frozen=True, kw_only=True):
     histogram: dict[str, tuple[float, ...]] = msgspec.field(default_factory=dict)  # cumulative
     conditions: dict[str, float] = msgspec.field(default_factory=dict)
     link_bytes: dict[str, float] = msgspec.field(default_factory=dict)
+    # of its device, whoever holds it: "throttled/hw_slowdown" -> seconds, "xid/79" -> count
+    device: dict[str, float] = msgspec.field(default_factory=dict)
     memory_used_bytes: int | None = None
     memory_peak_bytes: int | None = None
     energy_joules: float | None = None
@@ -214,7 +227,11 @@ class ContainerCounters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """One exposition page of one exporter at one time. ``histogram_bounds`` without +Inf."""
+    """One exposition page of one exporter at one time. ``histogram_bounds`` without +Inf.
+
+    ``histograms_later``: containers without histograms have them all the same, and a later page
+    tells them for all the time since they were last told.
+    """
 
     at: float  # Unix seconds
     exporter: str  # instance: the URL scraped, or the archive's file
@@ -222,6 +239,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[Device, ...] = ()
     containers: tuple[ContainerCounters, ...] = ()
     histogram_bounds: tuple[float, ...] = ()
+    histograms_later: bool = False
 
 
 class GaugeSample(msgspec.Struct, frozen=True, kw_only=True):

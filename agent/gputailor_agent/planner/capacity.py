@@ -6,13 +6,15 @@ node that does not say whether it is ready is unknown.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from gputailor_agent.catalog import DeviceSpec
 from gputailor_agent.inventory.resources import gpu_resource, pod_requests
 from gputailor_agent.model.inventory import Node, Pod
 from gputailor_agent.model.judgement import CapacityLine
-from gputailor_agent.model.profile import GpuUse, Profile
+from gputailor_agent.model.profile import Profile
 from gputailor_agent.profiles.holding import holds_at
 from gputailor_agent.rules import Context
 from gputailor_agent.rules.pricing import (
@@ -50,49 +52,56 @@ class NodeBook:
         return left - broken, broken, 0.0
 
 
-def node_books(context: Context, profiles: Iterable[Profile], at: float) -> list[NodeBook]:
+class Sighting(NamedTuple):
+    """A device that a source saw on a node, by the first workload that used one there."""
+
+    workload_id: str
+    spec: DeviceSpec | None
+    model: str
+
+
+def sightings(context: Context, profile: Profile) -> Iterator[tuple[str, Sighting]]:
+    """Yield (node, sighting) for the nodes of a profile whose labels tell no card."""
+    told: set[str] = set()
+    for use in profile.gpus:
+        device = use.device
+        if device is None or not device.node or not device.model or device.node in told:
+            continue
+        told.add(device.node)
+        node = context.nodes.get(device.node)
+        if node is not None and node_spec(context, node) is None:
+            spec = spec_of(context, use)
+            yield node.name, Sighting(profile.workload.id, spec, device.model)
+
+
+def node_books(context: Context, seen: Mapping[str, Sighting], at: float) -> list[NodeBook]:
     """Return a book for every node with GPUs, in order of the nodes' names."""
     pods: dict[str, list[Pod]] = defaultdict(list)
     for pod in context.inventory.pods:
         if pod.node and holds_at(pod, at):
             pods[pod.node].append(pod)
-    seen = _seen_on(profiles)
     books = []
     for node in sorted(context.inventory.nodes, key=lambda node: node.name):
         shape = node_shape(context, node)
         if shape.gpus <= 0:
             continue
-        spec = node_spec(context, node)
-        use = seen.get(node.name)
-        if spec is None and use is not None:
-            spec = spec_of(context, use)
+        spec, sighting = node_spec(context, node), seen.get(node.name)
+        if spec is None and sighting is not None:
+            spec = sighting.spec
         price = price_of(context, spec, node)
+        model = sighting.model if sighting is not None else "unknown"
         books.append(
             NodeBook(
                 node=node,
-                model=spec.key if spec else node.gpu_product or _model(use),
+                model=spec.key if spec else node.gpu_product or model,
                 gpus=shape.gpus,
-                held=sum(_held(context, node, pod) for pod in pods[node.name]),
+                held=sum(held_by(context, node, pod) for pod in pods[node.name]),
                 broken=_broken(context, node),
                 price=None if price is None else price.amount_per_gpu_hour,
                 currency="" if price is None else price.currency,
             )
         )
     return books
-
-
-def _seen_on(profiles: Iterable[Profile]) -> Mapping[str, GpuUse]:
-    """Return a device that a source saw on each node, for nodes whose labels tell no model."""
-    seen: dict[str, GpuUse] = {}
-    for profile in profiles:
-        for use in profile.gpus:
-            if use.device is not None and use.device.node and use.device.model:
-                seen.setdefault(use.device.node, use)
-    return seen
-
-
-def _model(use: GpuUse | None) -> str:
-    return use.device.model if use is not None and use.device is not None else "unknown"
 
 
 def _unit(context: Context, node: Node, kind: str, mig_profile: str) -> float:
@@ -104,7 +113,8 @@ def _unit(context: Context, node: Node, kind: str, mig_profile: str) -> float:
     return shape.whole_unit if kind in {"gpu", "shared", "fractional"} else 0.0
 
 
-def _held(context: Context, node: Node, pod: Pod) -> float:
+def held_by(context: Context, node: Node, pod: Pod) -> float:
+    """Whole GPUs of the node that the pod holds while it holds them."""
     return sum(
         request.count * _unit(context, node, request.kind, request.mig_profile)
         for request in pod_requests(pod)

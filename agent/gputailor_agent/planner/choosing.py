@@ -1,16 +1,22 @@
 """One workload's verdict: the primary finding, the alternatives, the silences, what it cost."""
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Final
+
+import msgspec
 
 from gputailor_agent.model.judgement import (
     Confidence,
+    Evidence,
     Finding,
+    Message,
     Silence,
     SilenceKind,
     Verdict,
 )
 from gputailor_agent.model.profile import GpuUse, Profile
+from gputailor_agent.planner.interplay import LAST, stage, without_early_commitments
 from gputailor_agent.profiles import busy_signal
 from gputailor_agent.rules import Context, evaluate_all, registry
 from gputailor_agent.rules.pricing import cost_of, equivalent
@@ -25,15 +31,21 @@ def counts(finding: Finding) -> bool:
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
-    """Best first: by saving in money, then GPU-hours, then confidence, then the rules' order."""
+    """Best first: savings that count by the order of changes (``interplay``), then the rest.
+
+    Within one step of that order by money, then GPU-hours, then confidence, then the rules' order.
+    """
     order = {rule.id: place for place, rule in enumerate(registry())}
 
-    def key(finding: Finding) -> tuple[float, float, int, int]:
+    def key(finding: Finding) -> tuple[int, float, float, int, int]:
         saving = finding.saving
         money = saving.money_per_month.amount if saving.money_per_month is not None else 0.0
+        hours = saving.gpu_hours_per_month or 0.0
+        saves = counts(finding) and (money > 0 or hours > 0)
         return (
-            -(money if counts(finding) else 0.0),
-            -((saving.gpu_hours_per_month or 0.0) if counts(finding) else 0.0),
+            stage(finding.rule) if saves else LAST,
+            -(money if saves else 0.0),
+            -(hours if saves else 0.0),
             -_SURE[finding.confidence],
             order.get(finding.rule, len(order)),
         )
@@ -49,8 +61,12 @@ def gpu_hours(context: Context, profile: Profile) -> list[tuple[GpuUse, float]]:
 def verdict(profile: Profile, context: Context) -> Verdict:
     """Ask every rule and choose."""
     answers = evaluate_all(profile, context)
-    findings = ranked(answer for answer in answers if isinstance(answer, Finding))
-    silences = tuple(answer for answer in answers if isinstance(answer, Silence))
+    found, held_back = without_early_commitments(
+        answer for answer in answers if isinstance(answer, Finding)
+    )
+    findings = ranked(found)
+    quiet = [answer for answer in answers if isinstance(answer, Silence)]
+    silences = _sharing([*quiet, *held_back])
     taken = gpu_hours(context, profile)
     cost, why = cost_of(context, taken)
     live = context.holdings.live_uses(profile.gpus, profile.window)
@@ -75,6 +91,28 @@ def verdict(profile: Profile, context: Context) -> Verdict:
         dialects=profile.dialects,
         filled=profile.filled,
     )
+
+
+def _sharing(silences: Iterable[Silence]) -> tuple[Silence, ...]:
+    """The silences, equal evidence in them kept once: most rules look at the same figures.
+
+    A plan of a large cluster would otherwise be twice as large.
+    """
+    known: dict[Evidence, Evidence] = {}
+    return tuple(
+        msgspec.structs.replace(
+            silence,
+            message=silence.message if silence.message.params else _plain(silence.message.key),
+            evidence=tuple(known.setdefault(one, one) for one in silence.evidence),
+        )
+        for silence in silences
+    )
+
+
+@cache
+def _plain(key: str) -> Message:
+    """The message without parameters, the same one each time."""
+    return Message(key=key)
 
 
 def _state(findings: list[Finding], silences: tuple[Silence, ...]) -> str:

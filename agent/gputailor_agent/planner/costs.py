@@ -9,6 +9,7 @@ currency than most, stand outside the sums and are counted.
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import fsum
 from typing import Final
 
 from gputailor_agent.model.judgement import CostLine
@@ -31,32 +32,51 @@ class Taken:
     cost: float
 
 
-def main_currency(books: Iterable[NodeBook], context: Context, profiles: list[Profile]) -> str:
-    """Currency of most priced GPUs; of the devices used where there are no nodes; '' if none."""
-    gpus: Counter[str] = Counter()
-    for book in books:
-        if book.currency:
-            gpus[book.currency] += round(book.gpus * 1000)
-    if not gpus:
-        for profile in profiles:
-            prices = (use_price(context, use) for use in profile.gpus)
-            gpus.update(price.currency for price in prices if price is not None)
-    return max(gpus, key=lambda name: (gpus[name], name)) if gpus else ""
+class Accounts:
+    """What profiles took, added up one after another; sums are exact, so in any order the same."""
 
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._hours: dict[str, list[float]] = defaultdict(list)  # by node
+        self._costs: dict[tuple[str, str], list[float]] = defaultdict(list)  # and currency
+        self._by_workload: dict[str, list[float]] = defaultdict(list)  # costs by currency
+        self._currencies: Counter[str] = Counter()
 
-def taken_by_node(context: Context, profiles: Iterable[Profile], currency: str) -> dict[str, Taken]:
-    """Return whole GPU-hours and their cost by node; what has no price costs nothing here."""
-    hours: dict[str, float] = defaultdict(float)
-    costs: dict[str, float] = defaultdict(float)
-    for profile in profiles:
-        for use, used in gpu_hours(context, profile):
-            node = node_of(context, use)
+    def add(self, profile: Profile) -> None:
+        """Take in one workload."""
+        own: dict[str, float] = {}
+        for use, used in gpu_hours(self._context, profile):
+            node = node_of(self._context, use)
             name = node.name if node is not None else ""
-            price = use_price(context, use)
-            hours[name] += used
-            if price is not None and price.currency == currency:
-                costs[name] += used * price.amount_per_gpu_hour
-    return {name: Taken(hours[name], costs[name]) for name in sorted(hours)}
+            self._hours[name].append(used)
+            price = use_price(self._context, use)
+            if price is not None:
+                cost = used * price.amount_per_gpu_hour
+                self._currencies[price.currency] += 1
+                self._costs[name, price.currency].append(cost)
+                own[price.currency] = own.get(price.currency, 0.0) + cost
+        for currency, cost in own.items():
+            self._by_workload[currency].append(cost)
+
+    def main_currency(self, books: Iterable[NodeBook]) -> str:
+        """Currency of most priced GPUs; of the devices used where no node has one; '' if none."""
+        gpus: Counter[str] = Counter()
+        for book in books:
+            if book.currency:
+                gpus[book.currency] += round(book.gpus * 1000)
+        gpus = gpus or self._currencies
+        return max(gpus, key=lambda name: (gpus[name], name)) if gpus else ""
+
+    def taken(self, currency: str) -> dict[str, Taken]:
+        """Whole GPU-hours and their cost by node; what has no price costs nothing here."""
+        return {
+            name: Taken(fsum(self._hours[name]), fsum(self._costs.get((name, currency), ())))
+            for name in sorted(self._hours)
+        }
+
+    def cost(self, currency: str) -> float:
+        """Cost of all workloads."""
+        return fsum(self._by_workload.get(currency, ()))
 
 
 def cost_line(

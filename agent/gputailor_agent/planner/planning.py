@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from gputailor_agent.model.judgement import (
     CapacityLine,
@@ -14,17 +14,18 @@ from gputailor_agent.model.judgement import (
     Verdict,
 )
 from gputailor_agent.model.profile import Profile, Window
-from gputailor_agent.planner.capacity import NodeBook, capacity_lines, node_books
-from gputailor_agent.planner.choosing import counts, gpu_hours, verdict
-from gputailor_agent.planner.costs import (
-    OVERLAP,
-    Taken,
-    cost_line,
-    main_currency,
-    taken_by_node,
+from gputailor_agent.planner.capacity import (
+    NodeBook,
+    Sighting,
+    capacity_lines,
+    node_books,
+    sightings,
 )
+from gputailor_agent.planner.choosing import counts, verdict
+from gputailor_agent.planner.clusterwide import Survey
+from gputailor_agent.planner.costs import OVERLAP, Accounts, Taken, cost_line
 from gputailor_agent.rules import Context, check_settings
-from gputailor_agent.rules.pricing import MONEY_MESSAGES, use_price
+from gputailor_agent.rules.pricing import MONEY_MESSAGES
 
 #: Why a cost is not known (the planner's own messages are those of prices).
 MESSAGES: Final = dict(MONEY_MESSAGES)
@@ -43,25 +44,29 @@ def make_plan(
     """Return the plan for ``profiles``, which were built over ``window``.
 
     ``made_at`` in Unix seconds. Verdicts are ordered by saving, then by GPU-hours. Checks that do
-    not hold are in the plan. Raises ``SettingsError`` for thresholds no rule has.
+    not hold are in the plan. Where ``context.measured_since`` is given ``profiles`` may be a
+    stream: each is judged and let go of; their order changes nothing. Raises ``SettingsError`` for
+    thresholds no rule has.
     """
     check_settings(context.settings)
-    ordered = list(profiles)
-    span = ordered[0].window if ordered else window
     if context.measured_since is None:
-        context = replace(context, measured_since=_first_measured(ordered))
-    verdicts = sorted((verdict(profile, context) for profile in ordered), key=_importance)
-    books = node_books(context, ordered, span.end)
-    currency = main_currency(books, context, ordered)
-    taken = taken_by_node(context, ordered, currency)
+        profiles = list(profiles)
+        context = replace(context, measured_since=first_measured(profiles))
+    judged = _judged(profiles, context, window)
+    verdicts, span, accounts = judged.verdicts, judged.span, judged.accounts
+    verdicts.sort(key=_importance)
+    books = node_books(context, judged.seen, span.end)
+    currency = accounts.main_currency(books)
+    taken = accounts.taken(currency)
     lines = capacity_lines(books)
+    around = judged.survey.clusterwide(books, span)
     line = None
     if currency:
         line = cost_line(books, taken, span, context.measured_since, currency)
     saved_hours, saved_money = _savings(verdicts, currency)
     checks = (
         *_capacity_checks(lines),
-        *_cost_checks(line, ordered, context, currency),
+        *_cost_checks(line, accounts.cost(currency)),
         *_hours_checks(verdicts, taken, books, span),
     )
     return Plan(
@@ -76,7 +81,36 @@ def make_plan(
         saving_money_per_month=saved_money,
         problems=(*problems, *_strangers(context, taken)),
         sources=tuple(sources),
+        cluster_findings=around.findings,
+        cluster_silences=around.silences,
+        free_pools=around.free_pools,
+        waiting=around.waiting,
     )
+
+
+class _Judged(NamedTuple):
+    """What is kept of profiles once they are judged; ``span``: the window they were built over."""
+
+    verdicts: list[Verdict]
+    accounts: Accounts
+    seen: dict[str, Sighting]
+    span: Window
+    survey: Survey
+
+
+def _judged(profiles: Iterable[Profile], context: Context, window: Window) -> _Judged:
+    verdicts: list[Verdict] = []
+    accounts, seen, span = Accounts(context), dict[str, Sighting](), window
+    survey = Survey(context)
+    for profile in profiles:
+        span = profile.window
+        verdicts.append(verdict(profile, context))
+        accounts.add(profile)
+        survey.add(profile, verdicts[-1])
+        for name, found in sightings(context, profile):
+            if name not in seen or found.workload_id < seen[name].workload_id:
+                seen[name] = found
+    return _Judged(verdicts, accounts, seen, span, survey)
 
 
 def _importance(item: Verdict) -> tuple[float, float, float, str]:
@@ -89,7 +123,8 @@ def _importance(item: Verdict) -> tuple[float, float, float, str]:
     return (-money, -hours, -item.gpu_hours, item.workload.id)
 
 
-def _first_measured(profiles: Iterable[Profile]) -> float | None:
+def first_measured(profiles: Iterable[Profile]) -> float | None:
+    """Start of the first hour (Unix seconds) in which any device was measured; None for none."""
     hours = (use.first_hour for profile in profiles for use in profile.gpus if use.hours)
     return min((float(hour) for hour in hours if hour), default=None)
 
@@ -125,9 +160,7 @@ def _capacity_checks(lines: Iterable[CapacityLine]) -> Iterable[Check]:
         )
 
 
-def _cost_checks(
-    line: CostLine | None, profiles: Iterable[Profile], context: Context, currency: str
-) -> Iterable[Check]:
+def _cost_checks(line: CostLine | None, workloads_cost: float) -> Iterable[Check]:
     if line is None:
         return
     yield _check(
@@ -135,13 +168,9 @@ def _cost_checks(
         line.workloads + line.free + line.unavailable + line.unknown,
         line.nodes,
     )
-    costs = 0.0
-    for profile in profiles:
-        for use, hours in gpu_hours(context, profile):
-            price = use_price(context, use)
-            if price is not None and price.currency == currency:
-                costs += hours * price.amount_per_gpu_hour
-    yield _check("cost: sum over workloads = workloads' cost on nodes", costs, line.workloads)
+    yield _check(
+        "cost: sum over workloads = workloads' cost on nodes", workloads_cost, line.workloads
+    )
 
 
 def _hours_checks(

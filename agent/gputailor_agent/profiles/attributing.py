@@ -25,20 +25,50 @@ _WHOLE: Final = 0.95
 def attributed(
     rows: Iterable[UsageRow | PlacedPart], devices: Iterable[Device], inventory: Inventory
 ) -> Iterator[UsageRow | PlacedPart]:
-    """Yield the rows of pods; of those without a pod the ones whose pod is beyond doubt.
+    """Yield rows as ``Attribution`` does, of one stream."""
+    return Attribution(devices, inventory).attributed(rows)
 
-    A part of a whole day is attributed only where one container held the devices all of its hours.
-    """
-    holders: _Holders | None = None
-    for row in rows:
-        pod = row[0][1] if isinstance(row, tuple) else row.key.pod
-        if pod:
-            yield row
-            continue
-        holders = holders or _Holders(devices, inventory)
-        found = holders.of_part(*row) if isinstance(row, tuple) else holders.of_row(row)
-        if found is not None:
-            yield found
+
+def pod_of(row: UsageRow | PlacedPart) -> tuple[str, str]:
+    """Namespace and name of the pod whose use a row is; two empty ones where it names none."""
+    if isinstance(row, tuple):
+        return row[0][0], row[0][1]
+    return row.key.namespace, row.key.pod
+
+
+class Attribution:
+    """Attributes rows of one cluster. What it needs of the inventory is indexed at first need."""
+
+    def __init__(self, devices: Iterable[Device], inventory: Inventory) -> None:
+        self._devices = devices
+        self._inventory = inventory
+        self._holders: _Holders | None = None
+
+    def attributed(self, rows: Iterable[UsageRow | PlacedPart]) -> Iterator[UsageRow | PlacedPart]:
+        """Yield the rows of pods; of those without a pod the ones whose pod is beyond doubt.
+
+        A part of a whole day is attributed only where one container held the devices all of its
+        hours.
+        """
+        for row in rows:
+            if pod_of(row)[1]:
+                yield row
+                continue
+            holders = self._all()
+            found = holders.of_part(*row) if isinstance(row, tuple) else holders.of_row(row)
+            if found is not None:
+                yield found
+
+    def devices_on(self, nodes: Iterable[str]) -> Iterator[str]:
+        """Yield the UUIDs of the devices of these nodes."""
+        by_node = self._all().by_node
+        for node in nodes:
+            yield from by_node.get(node, ())
+
+    def _all(self) -> "_Holders":
+        if self._holders is None:
+            self._holders = _Holders(self._devices, self._inventory)
+        return self._holders
 
 
 class _Holders:
@@ -47,10 +77,12 @@ class _Holders:
     def __init__(self, devices: Iterable[Device], inventory: Inventory) -> None:
         self._at = inventory.at
         self._node_of: dict[str, str] = {}
+        self.by_node: dict[str, list[str]] = defaultdict(list)  # UUIDs of devices
         self._seen: dict[str, set[str]] = defaultdict(set)  # whole cards of a node
         nodes = {node.name: node for node in inventory.nodes}
         for device in devices:
             self._node_of[device.gpu_uuid] = device.node
+            self.by_node[device.node].append(device.gpu_uuid)
             if not device.parent_uuid:
                 self._seen[device.node].add(device.gpu_uuid)
         self._count = {name: node.gpu_count for name, node in nodes.items() if node.gpu_count}
@@ -76,8 +108,7 @@ class _Holders:
 
     def of_part(self, place: Place, part: UsagePart) -> PlacedPart | None:
         """Likewise for a part of one hour or of a day."""
-        last = part.hours[-1].hour if part.hours else part.hour
-        found = self._holder(place[-1], part.hour, last)
+        found = self._holder(place[-1], part.hour, part.last_hour)
         return None if found is None else (found, part)
 
     def _holder(self, gpu_uuid: str, first_hour: int, last_hour: int) -> Place | None:

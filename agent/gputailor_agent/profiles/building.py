@@ -37,10 +37,8 @@ from gputailor_agent.profiles.describing import (
     device_of_node,
     full_days,
     gpus_per_pod,
-    latest_devices,
 )
 from gputailor_agent.profiles.holding import (
-    Holdings,
     allocations,
     asked_gpus,
     held_from,
@@ -49,6 +47,7 @@ from gputailor_agent.profiles.holding import (
 )
 from gputailor_agent.profiles.runs import Member, filled_by, run_uses
 from gputailor_agent.profiles.splitting import parts_of
+from gputailor_agent.profiles.surroundings import Beginning, Surroundings
 from gputailor_agent.profiles.tally import DeviceTally, gpu_use, merge_uses
 
 _ContainerKey = tuple[str, str, str, str]  # namespace, pod, pod uid, container
@@ -70,12 +69,24 @@ def build_profiles(
     ``measured_since`` (Unix seconds): when measuring began; time before it is not missing. Where it
     is not known, the first hour's rows are taken to lie at that hour's end.
     """
-    start = int(window.start // HOUR_SECONDS) * HOUR_SECONDS
-    snapped = Window(start=float(start), end=window.end)
     devices = tuple(devices)
-    builder = _Builder(devices, inventory, resolution, snapped, measured_since)
-    builder.take_rows(attributed(rows, devices, inventory))
-    builder.take_pods()
+    around = Surroundings.of(inventory, devices, window, measured_since=measured_since)
+    return profiles_among(attributed(rows, devices, inventory), around, inventory.pods, resolution)
+
+
+def profiles_among(
+    rows: Iterable[UsageRow | PlacedPart],
+    around: Surroundings,
+    pods: Iterable[Pod],
+    resolution: Resolution,
+) -> list[Profile]:
+    """Return the profiles of some of a cluster's workloads, the same as if all were built at once.
+
+    ``rows`` (attributed), ``pods`` and ``resolution`` hold all there is of these workloads.
+    """
+    builder = _Builder(around, resolution)
+    builder.take_rows(rows)
+    builder.take_pods(pods)
     return builder.profiles()
 
 
@@ -87,22 +98,15 @@ class _Group:
 
 
 class _Builder:
-    """State of one call of ``build_profiles``."""
+    """State of one call of ``profiles_among``."""
 
-    def __init__(
-        self,
-        devices: Iterable[Device],
-        inventory: Inventory,
-        resolution: Resolution,
-        window: Window,
-        measured_since: float | None,
-    ) -> None:
-        self.window = window
-        self.measured_since = measured_since
-        self.inventory = inventory
-        self.holdings = Holdings(inventory)
-        self.nodes = {node.name: node for node in inventory.nodes}
-        self.devices = latest_devices(devices)
+    def __init__(self, around: Surroundings, resolution: Resolution) -> None:
+        self.around = around
+        self.window = around.window
+        self.inventory = around.inventory
+        self.holdings = around.holdings
+        self.nodes = around.nodes
+        self.devices = around.devices
         self.runs = {run.id: run for run in resolution.runs}
         self.workloads = {workload.id: workload for workload in resolution.workloads}
         self.assigned = {
@@ -114,7 +118,7 @@ class _Builder:
             (a.namespace, a.pod, a.container): (a.workload_id, a.run_id)
             for a in sorted(resolution.assignments, key=lambda a: a.pod_uid)
         }
-        self.looked = window  # the part of the window in which anybody looked
+        self.looked = around.window  # the part of the window in which anybody looked
         self.groups: dict[str, _Group] = {}
         self.places: dict[_ContainerKey, Member] = {}
         self.tallies: dict[Place, DeviceTally] = {}
@@ -137,12 +141,7 @@ class _Builder:
                 known = longest if part.hour == first else 0.0
                 first, longest = float(part.hour), max(known, part.first_hour_allocated)
             self._tally(place).add_part(part)
-        if first < end:
-            began = min(end, first + HOUR_SECONDS) - min(longest, float(HOUR_SECONDS))
-            since = self.measured_since
-            if since is not None and first <= since < first + HOUR_SECONDS:
-                began = min(began, since)
-            self.looked = Window(start=max(first, began), end=end)
+        self.looked = self.around.looked(self.around.began or Beginning(first, longest))
 
     def _tally(self, place: Place) -> DeviceTally:
         tally = self.tallies.get(place)
@@ -158,9 +157,9 @@ class _Builder:
             member = self.places[holder] = self._member(*holder)
         return member
 
-    def take_pods(self) -> None:
+    def take_pods(self, pods: Iterable[Pod]) -> None:
         """Add the pods that held devices in the window or ask for some, measured or not."""
-        for pod in self.inventory.pods:
+        for pod in pods:
             for container in pod.containers:
                 if asked_gpus(container) > 0:
                     self._take_container(pod, container)
@@ -170,6 +169,8 @@ class _Builder:
             workload_id, _ = self._assignment(pod.namespace, pod.name, pod.uid, container.name)
             self._group(workload_id, pod, container).asking.append(pod)
             return
+        if (pod.namespace, pod.name, pod.uid, container.name) in self.places:
+            return  # a row told of it
         held = held_seconds(pod, self.looked, self.inventory.at)
         if held or (held is None and self.holdings.pod_holds_now(pod, self.window, 0)):
             self._member(pod.namespace, pod.name, pod.uid, container.name)

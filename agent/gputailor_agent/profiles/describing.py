@@ -59,11 +59,18 @@ def full_days(uses: Iterable[GpuUse], window: Window) -> int:
     """Whole UTC days of the window in which some device was observed for 0.9 of the day."""
     best: dict[int, float] = {}
     for use in uses:
+        if not best:
+            best = {hour: observed for hour, observed, _ in use.hours}
+            continue
         for hour, observed, _ in use.hours:
-            best[hour] = max(best.get(hour, 0.0), observed)
-    days: Counter[int] = Counter()
+            if observed > best.get(hour, -1.0):
+                best[hour] = observed
+    days: dict[int, float] = {}
     for hour, observed in best.items():
         day = hour // DAY_SECONDS
-        if day * DAY_SECONDS >= window.start and (day + 1) * DAY_SECONDS <= window.end:
-            days[day] += observed  # type: ignore[assignment]  # a Counter adds floats as well
-    return sum(1 for seconds in days.values() if seconds >= FULL_DAY_SHARE * DAY_SECONDS)
+        days[day] = days.get(day, 0.0) + observed
+    return sum(
+        seconds >= FULL_DAY_SHARE * DAY_SECONDS
+        for day, seconds in days.items()
+        if day * DAY_SECONDS >= window.start and (day + 1) * DAY_SECONDS <= window.end
+    )

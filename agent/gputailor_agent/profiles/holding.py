@@ -18,8 +18,6 @@ from gputailor_agent.profiles.tally import DeviceTally
 #: Kinds of requests that count devices one by one.
 _COUNTED: Final = frozenset({"gpu", "mig", "fractional"})
 
-PodKey = tuple[str, str, str]  # namespace, name, uid
-
 
 def asked_gpus(container: ContainerSpec, node: Node | None = None) -> float:
     """Devices that one container asks for, on ``node`` where that is known.
@@ -33,15 +31,32 @@ def asked_gpus(container: ContainerSpec, node: Node | None = None) -> float:
     return counted or (1.0 if container.gpus else 0.0)
 
 
+#: Pods asked about last, by identity: rules and sums ask ten times about one pod in a row.
+_asked: Final[dict[int, tuple[Pod, tuple[float, float] | None]]] = {}
+_MOST_ASKED: Final = 4096
+
+
+def _span(pod: Pod) -> tuple[float, float] | None:
+    """``held_interval`` without an end, remembered; a pod is a value, its span never changes."""
+    known = _asked.get(id(pod))
+    if known is not None and known[0] is pod:
+        return known[1]
+    if len(_asked) >= _MOST_ASKED:
+        _asked.clear()
+    found = held_interval(pod, math.inf)
+    _asked[id(pod)] = (pod, found)
+    return found
+
+
 def held_from(pod: Pod) -> float | None:
     """When the pod began to hold its devices (Unix seconds); None when it does not say."""
-    span = held_interval(pod, math.inf)
+    span = _span(pod)
     return None if span is None else span[0]
 
 
 def holds_at(pod: Pod, at: float) -> bool:
     """Whether the pod held its devices at ``at``."""
-    span = held_interval(pod, math.inf)
+    span = _span(pod)
     if span is None:
         return holding(pod)
     return span[0] <= at < span[1]
@@ -57,7 +72,7 @@ def held_seconds(pod: Pod, window: Window, known_until: float) -> float | None:
 
     ``known_until``: a pod that has not ended is taken to hold its devices up to here.
     """
-    span = held_interval(pod, math.inf)
+    span = _span(pod)
     if span is None:
         return None
     end = min(span[1], known_until) if pod.finished is None else span[1]
@@ -88,19 +103,25 @@ class Holdings:
         """Index the pods; of several with one name and no UID to tell, the latest made counts."""
         self.at = inventory.at
         self.pods = inventory.pods
-        self._by_key = {(pod.namespace, pod.name, pod.uid): pod for pod in inventory.pods}
-        latest = sorted(inventory.pods, key=lambda pod: (pod.created or 0.0, pod.uid))
-        self._by_name = {(pod.namespace, pod.name): pod for pod in latest}
-        self._templates = {(pod.namespace, pod.name): pod for pod in inventory.pods if pod.template}
+        self._named: dict[tuple[str, str], Pod | tuple[Pod, ...]] = {}
+        for pod in inventory.pods:
+            name = (pod.namespace, pod.name)
+            known = self._named.get(name)
+            self._named[name] = pod if known is None else (*_all(known), pod)
         self._live = any(not pod.template for pod in inventory.pods)
 
     def find(self, namespace: str, name: str, uid: str) -> Pod | None:
         """Return the pod; an empty ``uid`` matches by name, another only itself or a template."""
-        if uid:
-            return self._by_key.get((namespace, name, uid)) or self._templates.get(
-                (namespace, name)
-            )
-        return self._by_name.get((namespace, name))
+        known = self._named.get((namespace, name))
+        if known is None:
+            return None
+        if not isinstance(known, tuple) and (not uid or uid == known.uid):
+            return known
+        there = _all(known)
+        if not uid:
+            return max(reversed(there), key=lambda pod: (pod.created or 0.0, pod.uid))
+        own = [pod for pod in there if pod.uid == uid] or [pod for pod in there if pod.template]
+        return own[-1] if own else None
 
     def holds_now(self, use: GpuUse, window: Window) -> bool:
         """Whether the pod behind ``use`` held its device at the window's end."""
@@ -123,3 +144,7 @@ class Holdings:
     def live_uses(self, uses: Iterable[GpuUse], window: Window) -> tuple[GpuUse, ...]:
         """Those of ``uses`` whose pod held its device at the window's end."""
         return tuple(use for use in uses if self.holds_now(use, window))
+
+
+def _all(pods: Pod | tuple[Pod, ...]) -> tuple[Pod, ...]:
+    return pods if isinstance(pods, tuple) else (pods,)

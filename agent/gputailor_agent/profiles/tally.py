@@ -5,16 +5,16 @@ The sums themselves are ``model.sums``, which the store uses too, to make days o
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import add
-from typing import Final
 
 import msgspec
 
 from gputailor_agent.model.packed import (
     BUSY_SIGNALS,
+    HourUse,
     PackedHour,
     UsagePart,
-    busy_use,
     hour_of,
+    hour_use,
     part_of,
     place_of,
     row_of,
@@ -24,6 +24,7 @@ from gputailor_agent.model.packed import (
 from gputailor_agent.model.profile import GpuUse
 from gputailor_agent.model.sums import UseSums, add_amounts
 from gputailor_agent.model.usage import (
+    HOUR_SECONDS,
     Device,
     Histogram,
     SignalUse,
@@ -32,8 +33,6 @@ from gputailor_agent.model.usage import (
     Warmup,
     quantise,
 )
-
-_NOT_READ: Final = (0.0, 0.0)
 
 
 def busy_signal(signals: Mapping[str, SignalUse]) -> str:
@@ -52,8 +51,8 @@ class DeviceTally(UseSums):
         super().__init__()
         self.first_hour: int | None = None
         self.last_hour = 0
-        # (observed, active) seconds of each hour, of the best busy signal that the hour has
-        self._hours: dict[str, dict[int, tuple[float, float]]] = {}
+        #: Each part's day and the hours in it that it told of.
+        self._courses: list[tuple[int, list[HourUse]]] = []
 
     def add_row(self, row: UsageRow) -> None:
         """Add one hourly row."""
@@ -62,25 +61,11 @@ class DeviceTally(UseSums):
     def add_part(self, part: UsagePart) -> None:
         """Add one hour, or a day with its hours."""
         self.add(part)
-        first = last = part.hour
-        if part.hours is None:
-            self._add_hour(part.hour, *busy_use(part.detail.signals))
-        else:
-            last = part.hours[-1].hour
-            for hour in part.hours:
-                self._add_hour(hour.hour, hour.signal, hour.observed, hour.active)
+        first, last = part.hour, part.last_hour
+        self._courses.append((part.day, part.hours or [_only_hour(part)]))
         if self.first_hour is None or first < self.first_hour:
             self.first_hour = first
         self.last_hour = max(self.last_hour, last)
-
-    def _add_hour(self, hour: int, name: str, observed: float, active: float) -> None:
-        place = self._hours.get(name)
-        if place is None:
-            place = self._hours[name] = {}
-        if hour in place:
-            known = place[hour]
-            observed, active = known[0] + observed, known[1] + active
-        place[hour] = (observed, active)
 
     def signals(self) -> dict[str, SignalUse]:
         """Every signal's use, by name."""
@@ -96,13 +81,34 @@ class DeviceTally(UseSums):
         That is ``kernel``, or where it was never readable (MIG) the next of ``BUSY_SIGNALS``. An
         hour in which it could not be read is there with 0 observed seconds.
         """
-        name = next((name for name in BUSY_SIGNALS if self._observed(name)), BUSY_SIGNALS[0])
-        told = self._hours.get(name, {})
-        hours = sorted({hour for place in self._hours.values() for hour in place})
-        return tuple((hour, *told.get(hour, _NOT_READ)) for hour in hours)
+        best = next((at for at, name in enumerate(BUSY_SIGNALS) if self._observed(name)), 0)
+        told = [
+            (day + one.place * HOUR_SECONDS, one.observed, one.active)
+            if one.signal == best
+            else (day + one.place * HOUR_SECONDS, 0.0, 0.0)
+            for day, hours in self._courses
+            for one in hours
+        ]
+        if len(self._courses) > len({day for day, _ in self._courses}):  # no days of one part each
+            told = _once_each(told)
+        told.sort()
+        return tuple(told)
 
     def _observed(self, name: str) -> bool:
         return name in self.signal_sums and self.signal_sums[name].observed > 0
+
+
+def _only_hour(part: UsagePart) -> HourUse:
+    return hour_use(part.hour, part.allocated_seconds, part.detail.signals)
+
+
+def _once_each(hours: list[tuple[int, float, float]]) -> list[tuple[int, float, float]]:
+    """The hours, what several parts told of one of them added up."""
+    known: dict[int, tuple[float, float]] = {}
+    for hour, observed, active in hours:
+        before = known.get(hour, (0.0, 0.0))
+        known[hour] = (before[0] + observed, before[1] + active)
+    return [(hour, *seconds) for hour, seconds in known.items()]
 
 
 def _warmup(sums: UseSums) -> dict[str, Warmup]:
@@ -152,13 +158,14 @@ def _total(tally: DeviceTally, device: Device | None) -> int | None:
 class _Signal:
     """Sums of one signal over devices. A single part is handed on as it is."""
 
-    __slots__ = ("active", "buckets", "maximum", "observed", "only", "resolution")
+    __slots__ = ("active", "awaited", "buckets", "maximum", "observed", "only", "resolution")
 
     def __init__(self, use: SignalUse) -> None:
         histogram = use.histogram
         self.only: SignalUse | None = use
         self.observed = use.observed_seconds
         self.active = use.active_seconds
+        self.awaited = use.awaited_seconds
         self.maximum = use.maximum
         self.buckets: Sequence[float] | None = None if histogram is None else histogram.seconds
         self.resolution = 0.0 if histogram is None else histogram.resolution
@@ -167,6 +174,7 @@ class _Signal:
         self.only = None
         self.observed += use.observed_seconds
         self.active += use.active_seconds
+        self.awaited += use.awaited_seconds
         maximum, histogram = use.maximum, use.histogram
         if maximum is not None and (self.maximum is None or maximum > self.maximum):
             self.maximum = maximum
@@ -189,6 +197,7 @@ class _Signal:
             active_seconds=self.active,
             maximum=self.maximum,
             histogram=histogram,
+            awaited_seconds=self.awaited,
         )
 
 

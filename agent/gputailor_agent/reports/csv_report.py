@@ -1,5 +1,7 @@
 """Format ``csv``: one row per workload, threshold number or GPU; raw numbers in base units.
 
+Rows about the cluster and about pods that wait come last, with the columns that they have.
+
 An empty cell is unknown; 0 is 0. Cells that a spreadsheet would run as a formula are defused with
 a leading apostrophe, since names come from the cluster's users.
 """
@@ -9,12 +11,13 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gputailor_agent.model.judgement import Money, Plan
+from gputailor_agent.model.judgement import Finding, Money, Plan, Waiting
 from gputailor_agent.reports import overview, units
+from gputailor_agent.reports.cluster import waiting_text
 from gputailor_agent.reports.explain import Explanation
 from gputailor_agent.reports.formats import Format, Look
 from gputailor_agent.reports.runs import LogJudgement
-from gputailor_agent.reports.wording import say
+from gputailor_agent.reports.wording import say, sentence
 
 Cell = str | float | int | None
 
@@ -102,7 +105,10 @@ def _amount(value: Money | None) -> Cell:
 
 
 def _plan(plan: Plan, _look: Look) -> str:
-    return write(PLAN_COLUMNS, (_plan_row(plan, line) for line in overview.lines(plan)))
+    rows = [_plan_row(plan, line) for line in overview.lines(plan)]
+    rows += [_cluster_row(plan, finding) for finding in plan.cluster_findings]
+    rows += [_waiting_row(plan, one) for one in plan.waiting]
+    return write(PLAN_COLUMNS, rows)
 
 
 def _plan_row(plan: Plan, line: overview.Line) -> tuple[Cell, ...]:
@@ -138,9 +144,44 @@ def _plan_row(plan: Plan, line: overview.Line) -> tuple[Cell, ...]:
     )
 
 
+def _row(plan: Plan, cells: dict[str, Cell]) -> tuple[Cell, ...]:
+    """A row about no workload: the cells that it has, by the name of their column."""
+    window = {
+        "cluster": plan.cluster,
+        "window_start": units.iso(plan.window.start),
+        "window_end": units.iso(plan.window.end),
+    }
+    return tuple((window | cells).get(column) for column in PLAN_COLUMNS)
+
+
+def _cluster_row(plan: Plan, finding: Finding) -> tuple[Cell, ...]:
+    money = finding.saving.money_per_month
+    cells: dict[str, Cell] = {
+        "workload": finding.id,
+        "state": "finding",
+        "rule": finding.rule,
+        "confidence": finding.confidence.value,
+        "currency": money.currency if money else None,
+        "saving_per_month": _amount(money),
+        "saving_gpu_hours_per_month": finding.saving.gpu_hours_per_month,
+        "why": sentence(say(finding.message)),
+    }
+    return _row(plan, cells)
+
+
+def _waiting_row(plan: Plan, one: Waiting) -> tuple[Cell, ...]:
+    cells: dict[str, Cell] = {
+        "namespace": one.namespace,
+        "workload": f"{one.namespace}/{one.owner}",
+        "state": "waiting",
+        "why": waiting_text(one, plan.window.end),
+    }
+    return _row(plan, cells)
+
+
 def _explanation(explanation: Explanation, _look: Look) -> str:
     rows: list[tuple[Cell, ...]] = []
-    workload = explanation.verdict.workload.id
+    workload = explanation.subject
     for section in explanation.sections:
         head = (workload, section.rule, section.standing)
         rows += [

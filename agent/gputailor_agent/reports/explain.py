@@ -17,8 +17,9 @@ from gputailor_agent.model.profile import Window
 from gputailor_agent.reports import overview, units
 from gputailor_agent.reports.recorded import of_logs, retold
 from gputailor_agent.reports.wording import say, sentence
-from gputailor_agent.rules import RuleSettings, Threshold, registry
+from gputailor_agent.rules import Rule, RuleSettings, Threshold, cluster_registry, registry
 from gputailor_agent.rules.base import Limits
+from gputailor_agent.rules.cluster_rules import ClusterRule
 
 DEFAULT_RULES: Final = RuleSettings()
 
@@ -67,13 +68,18 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about one workload over one window."""
+    """Everything about one workload over one window; without a ``verdict``: about the cluster."""
 
     cluster: str
     window: Window
-    verdict: Verdict
+    verdict: Verdict | None
     facts: tuple[Fact, ...]
     sections: tuple[Section, ...]
+
+    @property
+    def subject(self) -> str:
+        """What is explained: the workload's id, or the cluster."""
+        return self.verdict.workload.id if self.verdict is not None else f"cluster {self.cluster}"
 
 
 class UnknownWorkloadError(LookupError):
@@ -129,11 +135,12 @@ def explain(plan: Plan, verdict: Verdict, rules: RuleSettings = DEFAULT_RULES) -
         verdict = retold(verdict)
     sections = []
     if verdict.primary is not None:
-        sections.append(_found(verdict.primary, "recommended", rules))
+        sections.append(found_section(verdict.primary, "recommended", rules))
     sections += [
-        _found(finding, "alternative, not added up", rules) for finding in verdict.alternatives
+        found_section(finding, "alternative, not added up", rules)
+        for finding in verdict.alternatives
     ]
-    sections += [_silent(silence, plan.window, rules) for silence in verdict.silences]
+    sections += [silent_section(silence, plan.window, rules) for silence in verdict.silences]
     return Explanation(
         cluster=plan.cluster,
         window=plan.window,
@@ -205,7 +212,8 @@ def _with_evidence(value: str, evidence: str) -> str:
     return f"{value} ({evidence})" if evidence else value
 
 
-def _found(finding: Finding, standing: str, rules: RuleSettings) -> Section:
+def found_section(finding: Finding, standing: str, rules: RuleSettings) -> Section:
+    """What a finding says, with every number; ``standing`` as in ``Section``."""
     saving = finding.saving
     facts = [
         ("saving", overview.saving_text(finding)),
@@ -223,7 +231,7 @@ def _found(finding: Finding, standing: str, rules: RuleSettings) -> Section:
     ]
     return Section(
         rule=finding.rule,
-        title=_title(finding.rule),
+        title=rule_title(finding.rule),
         standing=standing,
         text=sentence(say(finding.message)),
         facts=tuple(Fact(label=label, text=text) for label, text in facts if text),
@@ -235,7 +243,8 @@ def _found(finding: Finding, standing: str, rules: RuleSettings) -> Section:
     )
 
 
-def _silent(silence: Silence, window: Window, rules: RuleSettings) -> Section:
+def silent_section(silence: Silence, window: Window, rules: RuleSettings) -> Section:
+    """Why a rule says nothing, with every number it looked at."""
     facts = []
     if silence.ready_at is not None:
         facts.append(Fact(label="ready", text=units.utc(silence.ready_at)))
@@ -244,7 +253,7 @@ def _silent(silence: Silence, window: Window, rules: RuleSettings) -> Section:
     facts += [Fact(label="not chosen", text=say(other)) for other in silence.not_chosen]
     return Section(
         rule=silence.rule,
-        title=_title(silence.rule),
+        title=rule_title(silence.rule),
         standing=KIND_WORDS[silence.kind],
         text=sentence(say(silence.message)),
         facts=tuple(facts),
@@ -253,13 +262,20 @@ def _silent(silence: Silence, window: Window, rules: RuleSettings) -> Section:
     )
 
 
-def _title(rule: str) -> str:
-    return next((known.title for known in registry() if known.id == rule), rule)
+def _rule(rule: str) -> Rule | ClusterRule | None:
+    every: tuple[Rule | ClusterRule, ...] = (*registry(), *cluster_registry())
+    return next((known for known in every if known.id == rule), None)
+
+
+def rule_title(rule: str) -> str:
+    """What people call a rule; its id where there is no such rule (any more)."""
+    known = _rule(rule)
+    return rule if known is None else known.title
 
 
 def thresholds(rule: str, rules: RuleSettings) -> tuple[Fact, ...]:
     """A rule's thresholds in force: name, value in its unit, the default where another is set."""
-    known = next((known for known in registry() if known.id == rule), None)
+    known = _rule(rule)
     if known is None:
         return ()
     limits = Limits(known, rules)

@@ -27,7 +27,7 @@ _COLUMNS: Final = (
 
 def compose(explanation: Explanation) -> Document:
     """The page of an explanation."""
-    title = explanation.verdict.workload.id
+    title = explanation.subject
     blocks: list[Block] = [
         Heading(text=title, level=1),
         Facts(pairs=tuple((fact.label, fact.text) for fact in explanation.facts)),

@@ -13,13 +13,14 @@ import msgspec
 
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.reports import overview
+from gputailor_agent.reports.cluster import ClusterText, cluster_text
 from gputailor_agent.reports.explain import Explanation
 from gputailor_agent.reports.formats import Format, Look
 from gputailor_agent.reports.overview import Totals
 from gputailor_agent.reports.runs import LogJudgement
 from gputailor_agent.reports.wording import say
 
-SCHEMA_VERSION: Final = "1.0"
+SCHEMA_VERSION: Final = "1.1"
 
 
 class WorkloadText(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,13 +41,14 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     totals: Totals
     workloads: tuple[WorkloadText, ...]  # in the report's order
     plan: Plan
+    cluster: ClusterText = ClusterText()
     schema_version: str = SCHEMA_VERSION
 
 
 class ExplanationDocument(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="explanation"
 ):
-    """Why one workload got its verdict."""
+    """Why one workload got its verdict, or what is said of the cluster."""
 
     explanation: Explanation
     schema_version: str = SCHEMA_VERSION
@@ -66,6 +68,7 @@ def plan_document(plan: Plan) -> PlanDocument:
         totals=overview.totals(plan),
         workloads=tuple(workload_text(line) for line in overview.lines(plan)),
         plan=plan,
+        cluster=cluster_text(plan),
     )
 
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from gputailor_agent.model.judgement import Message, Plan
 from gputailor_agent.reports import overview, units
+from gputailor_agent.reports.cluster import cluster_blocks, demand_text
 from gputailor_agent.reports.document import (
     Block,
     Bullets,
@@ -45,9 +46,10 @@ def compose(plan: Plan) -> Document:
         blocks=(
             Heading(text=title, level=1),
             Paragraph(text=f"{overview.window_text(plan.window)}. {_sources(plan)}", tone="muted"),
-            Facts(pairs=tuple(overview.totals_text(overview.totals(plan)))),
+            Facts(pairs=(*overview.totals_text(overview.totals(plan)), *_demand(plan))),
             *_to_do(plan),
             Paragraph(text=_states(plan)),
+            *cluster_blocks(plan),
             *_missing(plan),
             Heading(text="All workloads"),
             *_workloads(plan),
@@ -60,6 +62,11 @@ def compose(plan: Plan) -> Document:
 def _sources(plan: Plan) -> str:
     named = ", ".join(plan.sources)
     return f"Measured by: {named}." if named else "No source of measurements."
+
+
+def _demand(plan: Plan) -> tuple[tuple[str, str], ...]:
+    told = demand_text(plan)
+    return (("pods that wait", told),) if told else ()
 
 
 def _to_do(plan: Plan) -> tuple[Block, ...]:

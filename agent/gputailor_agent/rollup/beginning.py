@@ -4,10 +4,13 @@ Two things tell: the exporter's process start, by the exporter's clock, and the 
 container's own counters hold, which no clock can shift.
 """
 
-from gputailor_agent.model.usage import ContainerCounters, Page
-from gputailor_agent.rollup.layout import ALLOCATED
+import numpy as np
+
+from gputailor_agent.model.usage import HOUR_SECONDS, ContainerCounters, Page
+from gputailor_agent.rollup.layout import ALLOCATED, Layout
+from gputailor_agent.rollup.owing import Owing
 from gputailor_agent.rollup.plausible import slack_seconds
-from gputailor_agent.rollup.series import Series
+from gputailor_agent.rollup.series import Series, SeriesKey, hour_holding
 from gputailor_agent.rollup.state import ExporterState
 
 
@@ -71,3 +74,46 @@ def own_clock(
     """Allocated seconds by our clock, for a source that does not count them."""
     held = 0.0 if anew else float(series.last[series.layout.index[ALLOCATED]])
     return held + (page.at - start if counters.allocated else 0.0)
+
+
+def begin_series(
+    key: SeriesKey,
+    page: Page,
+    counters: ContainerCounters,
+    sample: tuple[Layout, list[float]],
+    start: float | None,
+) -> Series:
+    """Return a new series that counts from zero at ``start``, or from ``sample`` on (None).
+
+    Counters of the device are older than the container: they count from ``sample`` on in any case.
+    """
+    layout, values = sample
+    sampled = np.array(values)
+    last = sampled if start is None else np.zeros(layout.width)
+    last[layout.device] = sampled[layout.device]
+    began = start
+    if start is None and counters.allocated_seconds is not None:
+        began = page.at - counters.allocated_seconds
+    if start is None or start >= page.at:
+        hour = hour_holding(page.at)
+    else:
+        hour = int(start // HOUR_SECONDS) * HOUR_SECONDS
+    return Series(
+        key=key,
+        exporter=page.exporter,
+        at=page.at if start is None else start,
+        seen=page.at if start is None else start,
+        process_started=page.process_started,
+        began=began,
+        layout=layout,
+        last=last,
+        hour=hour,
+        total=np.zeros(layout.width),
+        carry=np.zeros(layout.width),
+        owing=Owing(page.at if start is None else start) if tells_later(page, counters) else None,
+    )
+
+
+def tells_later(page: Page, counters: ContainerCounters) -> bool:
+    """Whether a later page tells the container's histograms."""
+    return page.histograms_later and not counters.histogram

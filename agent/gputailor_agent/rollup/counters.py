@@ -9,7 +9,7 @@ come in order of time; others are ignored and counted in ``problems``.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -19,15 +19,18 @@ from gputailor_agent.model.usage import (
     HOUR_SECONDS,
     ContainerCounters,
     Device,
+    Histogram,
     Page,
     UsageRow,
 )
 from gputailor_agent.rollup import restoring
 from gputailor_agent.rollup.beginning import (
     anew_since,
+    begin_series,
     counts_from,
     own_clock,
     start_of_rise,
+    tells_later,
     younger_than,
 )
 from gputailor_agent.rollup.beside import (
@@ -37,9 +40,17 @@ from gputailor_agent.rollup.beside import (
     same_process,
     same_start,
 )
+from gputailor_agent.rollup.devices import merge_device
 from gputailor_agent.rollup.layout import Layout, LayoutTable, Vector, container_values
+from gputailor_agent.rollup.owing import (
+    MOST_HOURS,
+    LateHistograms,
+    Owing,
+    settle_base,
+    with_histograms,
+)
 from gputailor_agent.rollup.plausible import bounded_rise
-from gputailor_agent.rollup.series import Reading, Series, SeriesKey, hour_holding
+from gputailor_agent.rollup.series import Reading, Series, SeriesKey, hour_holding, usage_key
 from gputailor_agent.rollup.state import ExporterState, RollupState
 
 #: Scrapes are seconds apart; a longer hole means that nobody looked. Twice the usual 150 s
@@ -76,6 +87,7 @@ class CounterRollup:
         self._series: dict[SeriesKey, Series] = {}
         self._devices: dict[str, Device] = {}
         self._closed: dict[tuple[SeriesKey, int], UsageRow] = {}
+        self._late: dict[tuple[SeriesKey, int], dict[str, Histogram | None]] = {}
         if state is not None:
             self._restore(state)
 
@@ -96,13 +108,13 @@ class CounterRollup:
         self._newest = max(self._newest, page.at)
 
     def mind_clock(self, now: float) -> None:
-        """Go on from ``now`` where our clock was set back by more than an hour.
+        """Go on from ``now`` where our clock was set back by more than what is spread.
 
         A smaller step is waited out: until the clock has passed it again pages count as out of
-        order, and then the counters tell all of it. After a larger one what was counted meanwhile
-        is placed on the last minutes. Hours that are lived through twice hold the second time.
+        order. After a larger one what was counted meanwhile is placed on the last minutes, and
+        hours that are lived through twice give rows of both lives.
         """
-        if self._newest - now <= HOUR_SECONDS:
+        if self._newest - now <= self._spread_after:
             return
         self.problems["clock_set_back"] += 1
         back = now - self._spread_after
@@ -132,6 +144,14 @@ class CounterRollup:
                     taken.append(open_row)
         self._forget()
         return taken
+
+    def take_histograms(self) -> list[LateHistograms]:
+        """Return histograms of rows that were taken before they could be told."""
+        taken, self._late = self._late, {}
+        return [
+            LateHistograms(key=usage_key(self.cluster, key, hour), histograms=told)
+            for (key, hour), told in taken.items()
+        ]
 
     def give_back(self, rows: Iterable[UsageRow]) -> None:
         """Take rows back that were not stored; ``take_rows`` gives them, or newer ones, again."""
@@ -188,7 +208,7 @@ class CounterRollup:
         anew = False
         if series is None:
             start = counts_from(page, previous, counters, self._watch_started)
-            series = self._series[key] = _begin(key, page, counters, (layout, values), start)
+            series = self._series[key] = begin_series(key, page, counters, (layout, values), start)
             if start is None:
                 series.note(_reading(counters, memory_total_bytes, counters.share, spread=False))
                 return
@@ -197,16 +217,20 @@ class CounterRollup:
             if rising is None:
                 return
             start, anew = rising
+            self._owe(series, page, counters, start, anew=anew)
         if counters.allocated_seconds is None:
             values[0] = own_clock(series, page, counters, start, anew=anew)
-        rise = self._rise(series, layout, values, page.at - start, anew=anew)
+        rise = self._rise(series, layout, values, (start, page.at), anew=anew)
         rise = rise * fraction_after(series.at, start, page.at)
         start = max(start, series.at)
         across = start < hour_holding(page.at)  # within one hour its place is exact
         spread = across and page.at - start > self._spread_after
         share = counters.share if counters.allocated else series.share  # gone once the pod ended
         reading = _reading(counters, memory_total_bytes, share, spread=spread)
+        buckets = series.take_buckets(rise)
         self._place(series, rise, (start, page.at), reading)
+        if layout.spans:
+            self._amend(series, series.late_histograms(buckets))
         series.at = series.seen = page.at
         series.exporter, series.process_started = page.exporter, page.process_started
 
@@ -253,11 +277,45 @@ class CounterRollup:
         series.set_aside(page.exporter, Sample(page.at, page.process_started, values))
         return None
 
+    def _owe(
+        self, series: Series, page: Page, counters: ContainerCounters, start: float, *, anew: bool
+    ) -> None:
+        """Wait for histograms, or no longer, before a rise from ``start`` is put in its place."""
+        owing, later = series.owing, tells_later(page, counters)
+        if owing is not None:
+            told = later or counters.histogram or series.layout.spans
+            if anew or not told:
+                self._amend(series, owing.lose(start))
+                series.owing = owing = None
+            elif len(owing.hours) > MOST_HOURS:
+                self._amend(series, owing.lose(page.at))
+        if owing is None and later:
+            series.owing = Owing(start)
+
+    def _amend(self, series: Series, late: Mapping[int, dict[str, Histogram | None]]) -> None:
+        """Complete rows of hours left behind; those that were taken are told apart."""
+        for hour, histograms in late.items():
+            place = (series.key, hour)
+            row = self._closed.get(place)
+            if row is not None:
+                self._closed[place] = with_histograms(row, histograms, row.dialect)
+            else:
+                self._late[place] = {**self._late.get(place, {}), **histograms}
+
     def _rise(
-        self, series: Series, layout: Layout, values: list[float], elapsed: float, *, anew: bool
+        self,
+        series: Series,
+        layout: Layout,
+        values: list[float],
+        span: tuple[float, float],
+        *,
+        anew: bool,
     ) -> Vector:
         """Rise in the series' own layout; the series then holds the new counters."""
         new = self._laid_out(series, layout, values)
+        if series.owing is not None:
+            settle_base(series.layout, series.last, new, span[1] - series.owing.since)
+        elapsed = span[1] - span[0]
         rise = bounded_rise(
             series.layout, series.last, new, elapsed, anew=anew, problems=self.problems
         )
@@ -315,37 +373,6 @@ class CounterRollup:
         return ended or self._newest - series.at > _FORGET_SILENT_SECONDS
 
 
-def _begin(
-    key: SeriesKey,
-    page: Page,
-    counters: ContainerCounters,
-    sample: tuple[Layout, list[float]],
-    start: float | None,
-) -> Series:
-    """Return a new series that counts from zero at ``start``, or from ``sample`` on (None)."""
-    layout, values = sample
-    began = start
-    if start is None and counters.allocated_seconds is not None:
-        began = page.at - counters.allocated_seconds
-    if start is None or start >= page.at:
-        hour = hour_holding(page.at)
-    else:
-        hour = int(start // HOUR_SECONDS) * HOUR_SECONDS
-    return Series(
-        key=key,
-        exporter=page.exporter,
-        at=page.at if start is None else start,
-        seen=page.at if start is None else start,
-        process_started=page.process_started,
-        began=began,
-        layout=layout,
-        last=np.array(values) if start is None else np.zeros(layout.width),
-        hour=hour,
-        total=np.zeros(layout.width),
-        carry=np.zeros(layout.width),
-    )
-
-
 def _reading(
     counters: ContainerCounters, memory: int | None, share: float, *, spread: bool
 ) -> Reading:
@@ -360,18 +387,6 @@ def _reading(
         memory_total_bytes=memory,
         last_active=counters.last_active,
         spread=spread,
-    )
-
-
-def merge_device(known: Device | None, seen: Device, cluster: str, at: float) -> Device:
-    """Return ``seen`` at ``at``, with what only earlier pages said of the device kept."""
-    fields: dict[str, object] = {}
-    if known is not None:
-        for name in Device.__struct_fields__:
-            if getattr(seen, name) in (None, "") and getattr(known, name) not in (None, ""):
-                fields[name] = getattr(known, name)
-    return msgspec.structs.replace(
-        seen, **{**fields, "cluster": cluster, "last_seen": max(at, seen.last_seen)}
     )
 
 

@@ -8,18 +8,22 @@ better one counts for each signal (``mixing``).
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import msgspec
 
+from gputailor_agent.dialects import gputailor
 from gputailor_agent.dialects.gauges import gauge_dialects
 from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageKey, UsageRow
 from gputailor_agent.rollup.containers import container_rows
-from gputailor_agent.rollup.counters import CounterRollup, merge_device
+from gputailor_agent.rollup.counters import CounterRollup
+from gputailor_agent.rollup.devices import merge_device
 from gputailor_agent.rollup.means import MeansRollup
 from gputailor_agent.rollup.mixing import Told, mix
+from gputailor_agent.rollup.owing import LateHistograms, completed
+from gputailor_agent.rollup.spans import block_of, count_hours, gaps_of, in_blocks, joined
 from gputailor_agent.rollup.state import StateError, decode_state, encode_state
 from gputailor_agent.sources.prometheus import (
     GaugeHour,
@@ -40,7 +44,10 @@ PARTIAL_PATIENCE_SECONDS: Final = 6.0 * HOUR_SECONDS
 
 
 class RolledHour(msgspec.Struct, frozen=True, kw_only=True):
-    """An hour's rows as absolute figures; a few may be of earlier hours and replace those."""
+    """An hour's rows as absolute figures; a few may be of earlier hours and replace those.
+
+    ``late`` completes rows that were given out with earlier hours.
+    """
 
     hour: int
     end: int
@@ -48,6 +55,7 @@ class RolledHour(msgspec.Struct, frozen=True, kw_only=True):
     partial: bool = False  # the server said that it lacked something
     rows: tuple[UsageRow, ...]
     devices: tuple[Device, ...]
+    late: tuple[LateHistograms, ...] = ()  # of rows of earlier hours
 
 
 class History(NamedTuple):
@@ -104,6 +112,7 @@ class HourRollup:
             partial=bool(reading.partial),
             rows=(*earlier, *mixed),
             devices=tuple(devices.values()),
+            late=tuple(self.counters.take_histograms()),
         )
 
     def told(self) -> list[str]:
@@ -140,20 +149,25 @@ def read_window(
 ) -> History:
     """Return what a server says of [start, end), asking only for hours that the store lacks.
 
-    ``start`` is taken down to a whole hour. ``end``: now, or earlier. Where the server fails after
-    some hours, or the budget is used up, ``problems`` say how far it came; call again to go on.
+    ``start`` is taken down to a whole hour; with our exporter some hours before it are read, too,
+    back to where a block of histograms begins. ``end``: now, or earlier. Where the server fails
+    after some hours, or the budget is used up, ``problems`` say how far it came; call again to go
+    on.
     Raises ``PrometheusError`` where the server cannot be asked at all or has no metrics of GPUs.
     """
     first = int(start // HOUR_SECONDS) * HOUR_SECONDS
     end -= source.ahead_seconds()
-    if not source.dialects(first, end):
+    present = source.dialects(first, end)
+    if not present:
         raise PrometheusError(
             f"{source.address} has no GPU metrics of this time: neither the GPU Tailor exporter's "
             f"(gputailor_…) nor those of {', '.join(one.exporter for one in gauge_dialects())}; "
             "is it the right server, are the exporters scraped, do extra labels leave them out?"
         )
     if store is None:
-        return _Filling(source, None, end, progress).without_store(first, end)
+        begin = block_of(first) if gputailor.NAME in present else first
+        found = _Filling(source, None, end, progress).without_store(begin, end)
+        return found._replace(rows=[row for row in found.rows if row.key.hour >= first])
     return _Filling(source, store, end, progress).with_store(first, end)
 
 
@@ -200,7 +214,7 @@ class _Filling:
 
     def without_store(self, first: int, end: float) -> History:
         """Read every hour and keep all in memory."""
-        self._total = _count(first, end)
+        self._total = count_hours(first, end)
         rows: dict[UsageKey, UsageRow] = {}
         rollup = HourRollup(self._source.cluster)
         devices = self._read(rollup, first, end, None, rows)
@@ -210,7 +224,7 @@ class _Filling:
         """Fill the store; read what is not settled beside it."""
         store = self._need_store()
         settled = max(first, _settled(end))
-        self._total = _count(settled, end)
+        self._total = count_hours(settled, end)
         self.fill(first, settled)
         cluster = self._source.cluster
         rows = {row.key: row for row in store.usage(cluster, first, settled)}
@@ -225,8 +239,9 @@ class _Filling:
     def fill(self, first: int, last: int) -> list[str]:
         """Read and keep the hours that the store lacks."""
         store = self._need_store()
-        gaps = _gaps(self._done(store).spans, first, last)
-        self._total += sum(_count(*gap) for gap in gaps)
+        done = self._done(store)
+        gaps = in_blocks(gaps_of(done.spans, first, last), last, done.at)
+        self._total += sum(count_hours(*gap) for gap in gaps)
         for begin, end in gaps:
             if not self._fill_gap(store, begin, end):
                 break
@@ -234,10 +249,12 @@ class _Filling:
 
     def _fill_gap(self, store: Store, begin: int, end: int) -> bool:
         counters, known = self._restored(self._done(store), begin)
+        if counters is None:
+            begin = block_of(begin)
         rollup = HourRollup(self._source.cluster, counters)
         at, doubtful = begin, False
         try:
-            for reading in self._source.hours(begin, end, known=known):
+            for reading in self._source.hours(begin, end, known=known, complete=False):
                 rolled = rollup.add(reading)
                 # what an hour's end did not tell is in the next hour's difference, too
                 doubtful, unsure = rolled.partial, doubtful or rolled.partial
@@ -259,19 +276,36 @@ class _Filling:
         return self._now - rolled.end < PARTIAL_PATIENCE_SECONDS
 
     def _keep(self, store: Store, rolled: RolledHour, rollup: HourRollup, *, done: bool) -> None:
-        """Write an hour; one that is not ``done`` is asked for again the next time."""
+        """Write an hour; one that is not ``done`` is asked for again the next time.
+
+        One that was told in full before and now in part stays as it is.
+        """
         kept = self._done(store)
+        rows: list[UsageRow] = []
+        if done or not any(begin <= rolled.hour < end for begin, end in kept.spans):
+            rows = [*rolled.rows, *self._completed(store, rolled)]
         if kept.at is None or rolled.end >= kept.at:
             kept = msgspec.structs.replace(
                 kept, at=rolled.end, counters=encode_state(rollup.counters.state())
             )
         if done:
-            spans = _joined((*kept.spans, (rolled.hour, rolled.end)))
+            spans = joined((*kept.spans, (rolled.hour, rolled.end)))
             kept = msgspec.structs.replace(kept, spans=spans)
         with store.transaction() as tx:
-            tx.put_usage(rolled.rows)
+            tx.put_usage(rows)
             tx.put_devices(rolled.devices)
             tx.put_checkpoint(self._name(), msgspec.msgpack.encode(kept))
+
+    def _completed(self, store: Store, rolled: RolledHour) -> list[UsageRow]:
+        """Rows of earlier hours with the histograms that are told only now."""
+        hours = sorted({late.key.hour for late in rolled.late})
+        if not hours:
+            return []
+        fresh = {row.key for row in rolled.rows}
+        wanted = {late.key for late in rolled.late} - fresh
+        stored = store.usage(self._source.cluster, hours[0], hours[-1] + HOUR_SECONDS)
+        rows = {row.key: row for row in stored if row.key in wanted}
+        return completed(rows, rolled.late, gputailor.NAME)
 
     def _read(
         self,
@@ -288,6 +322,8 @@ class _Filling:
             for reading in self._source.hours(begin, end, known=known):
                 rolled = rollup.add(reading)
                 rows.update((row.key, row) for row in rolled.rows)
+                whole = completed(rows, rolled.late, gputailor.NAME)
+                rows.update((row.key, row) for row in whole)
                 devices, at = rolled.devices, float(rolled.end)
                 self._tick()
         except PrometheusError as error:
@@ -334,31 +370,6 @@ class _Filling:
             return CounterRollup(self._source.cluster, state=state), set(state.exporters)
         except StateError:
             return None, None
-
-
-def _count(begin: int, end: float) -> int:
-    return max(0, -int(-(end - begin) // HOUR_SECONDS))
-
-
-def _gaps(spans: Iterable[tuple[int, int]], first: int, last: int) -> list[tuple[int, int]]:
-    """Parts of [first, last) that no span covers, in order."""
-    found = []
-    for begin, end in (*sorted(spans), (last, last)):
-        if first < min(begin, last):
-            found.append((first, min(begin, last)))
-        first = max(first, end)
-    return found
-
-
-def _joined(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The spans in order, with those that touch made one."""
-    whole: list[tuple[int, int]] = []
-    for begin, end in sorted(spans):
-        if whole and begin <= whole[-1][1]:
-            whole[-1] = (whole[-1][0], max(end, whole[-1][1]))
-        else:
-            whole.append((begin, end))
-    return tuple(whole)
 
 
 _PARTIAL: Final = (

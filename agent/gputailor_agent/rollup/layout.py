@@ -54,6 +54,7 @@ class Layout:
     upper_buckets: Places = field(repr=False)  # all but the lowest bucket of each histogram
     active: Places = field(repr=False)  # columns of active seconds, beside ...
     measured: Places = field(repr=False)  # ... the observed seconds of the same signals
+    device: Places = field(repr=False)  # counters of the device, which go on from holder to holder
     signals: tuple[tuple[str, int, int], ...] = ()  # (signal, active column, observed column)
     spans: tuple[BucketSpan, ...] = ()
 
@@ -84,6 +85,7 @@ def build_layout(columns: tuple[Column, ...]) -> Layout:
         ),
         active=np.array([active for _, active, _ in signals], dtype=np.intp),
         measured=np.array([observed for _, _, observed in signals], dtype=np.intp),
+        device=np.array([at for c, at in index.items() if c[0] == "device"], dtype=np.intp),
         signals=signals,
         spans=spans,
     )
@@ -140,6 +142,7 @@ class LayoutTable:
             tuple(counters.active),
             tuple(counters.observed),
             tuple(counters.conditions),
+            tuple(counters.device),
             tuple(counters.link_bytes),
             tuple(counters.histogram),
             counters.energy_joules is None,
@@ -190,6 +193,7 @@ def _columns(counters: ContainerCounters, bounds: tuple[float, ...]) -> tuple[Co
         *(("active", name) for name in counters.active),
         *(("observed", name) for name in counters.observed),
         *(("condition", name) for name in counters.conditions),
+        *(("device", name) for name in counters.device),
         *(("link", name) for name in counters.link_bytes),
         *(("bucket", name, upper) for name in counters.histogram for upper in uppers),
     )
@@ -204,6 +208,7 @@ def container_values(counters: ContainerCounters, allocated_seconds: float) -> l
         *counters.active.values(),
         *counters.observed.values(),
         *counters.conditions.values(),
+        *counters.device.values(),
         *counters.link_bytes.values(),
         *chain.from_iterable(counters.histogram.values()),
     ]

@@ -17,7 +17,7 @@ _SLACK_RATIO: Final = 0.05
 
 #: Counters of seconds: their first value on a later page tells whether they began after the
 #: previous one. Energy and bytes cannot be told so and count from their first sample on.
-_SECONDS: Final = frozenset({"active", "observed", "condition", "bucket"})
+_SECONDS: Final = frozenset({"active", "observed", "condition", "device", "bucket"})
 
 
 def slack_seconds(elapsed: float) -> float:
@@ -40,6 +40,9 @@ def bounded_rise(
     began at zero after the last sample. What is impossible is cut back and counted in ``problems``.
     """
     rise = new.copy() if anew else new - last
+    if anew and layout.device.size:  # another pod's turn: the device's own counters went on
+        now, before = new[layout.device], last[layout.device]
+        rise[layout.device] = np.where(now < before, now, now - before)
     if not math.isfinite(rise.sum()):
         _fill(rise, layout, new, elapsed, problems)
     upper = layout.upper_buckets

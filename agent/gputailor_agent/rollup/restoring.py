@@ -79,6 +79,7 @@ def _series_state(series: Series, layout: int) -> SeriesState:
             name: SampleState(one.at, one.process_started, pack(one.values))
             for name, one in series.beside.items()
         },
+        owing=None if series.owing is None else series.owing.copy(),
     )
 
 
@@ -118,4 +119,5 @@ def _series(stored: SeriesState, layout: Layout) -> Series:
             name: Sample(one.at, one.process_started, unpack(one.values, layout.width))
             for name, one in stored.beside.items()
         },
+        owing=None if stored.owing is None else stored.owing.copy(),
     )

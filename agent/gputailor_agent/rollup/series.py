@@ -32,6 +32,7 @@ from gputailor_agent.rollup.layout import (
     Places,
     Vector,
 )
+from gputailor_agent.rollup.owing import Owing, histogram_of, use_of_histogram
 
 SeriesKey = tuple[str, str, str, str, str]  # namespace, pod, pod_uid, container, gpu_uuid
 
@@ -89,6 +90,7 @@ class Series:
     samples: int = 0
     changed: bool = False
     beside: dict[str, Sample] = field(default_factory=dict)  # by exporter
+    owing: Owing | None = None  # histograms that were not told since
 
     def adopt(self, layout: Layout, table: LayoutTable) -> None:
         """Make room for the columns of ``layout``; values of new columns are NaN (never seen)."""
@@ -116,8 +118,13 @@ class Series:
         """Let ``sample`` be what rises next; the present process's sample is set aside."""
         self.set_aside(self.exporter, Sample(self.seen, self.process_started, self.last))
         self.beside.pop(exporter, None)
+        self._lose_histograms()
         self.exporter, self.process_started = exporter, sample.process_started
         self.seen, self.last = sample.at, sample.values
+
+    def _lose_histograms(self) -> None:
+        if self.owing is not None:
+            self.owing.blind = True
 
     def place(self, rise: Vector, start: float, end: float, reading: Reading) -> list[UsageRow]:
         """Put ``rise`` of (start, end] on its hours; returns rows of the hours left behind."""
@@ -132,11 +139,46 @@ class Series:
             self.changed = True
         return closed
 
+    def take_buckets(self, rise: Vector) -> Vector:
+        """Return the rise as it is; what of it is late is taken out of it."""
+        if self.owing is None:
+            return rise
+        whole = rise.copy()
+        for span in self.layout.spans:
+            rise[span.start : span.stop] = 0.0
+        return whole
+
+    def late_histograms(self, rise: Vector) -> dict[int, dict[str, Histogram | None]]:
+        """Share the rise of histograms out over the hours that waited; returns those left behind.
+
+        ``rise``: since they were last told; only its buckets are looked at.
+        """
+        owing, self.owing = self.owing, None
+        if owing is None:
+            return {}
+        late = owing.none_but(self.hour)
+        if owing.blind:
+            return late
+        shares = owing.shares(self.layout, rise, self.hour)
+        for span in self.layout.spans:
+            columns = slice(span.start, span.stop)
+            for hour, part in shares[span.signal].items():
+                if hour == self.hour:
+                    self.total[columns] += part
+                    continue
+                carried, grid = self.carry[columns] + part, self.layout.grid[columns]
+                given = np.maximum(np.round(carried * grid) / grid, 0.0)
+                self.carry[columns] = carried - given
+                late[hour][span.signal] = owing.whole(hour, span, given)
+        self.changed = True
+        return late
+
     def go_back(self, at: float) -> list[UsageRow]:
         """Go on from the earlier time ``at``; returns the row of the hour left behind."""
         closed = list(self._turn(hour_holding(at)))
         self.at = self.seen = at
         self.beside.clear()
+        self._lose_histograms()
         if self.began is not None:
             self.began = min(self.began, at)
         return closed
@@ -160,23 +202,14 @@ class Series:
         if not (given[self.layout.timed] > 0).any():
             return None
         allocated = float(given[self.layout.index[ALLOCATED]])
-        namespace, pod, pod_uid, container, gpu_uuid = self.key
         return UsageRow(
-            key=UsageKey(
-                cluster=cluster,
-                namespace=namespace,
-                pod=pod,
-                pod_uid=pod_uid,
-                container=container,
-                gpu_uuid=gpu_uuid,
-                hour=self.hour,
-            ),
+            key=usage_key(cluster, self.key, self.hour),
             dialect="gputailor",
             allocated_seconds=allocated,
             share=self._mean_share(),
             signals=self._signals(given),
             warmup=self._warmup(given),
-            conditions=self._named(given, "condition"),
+            conditions=self._named(given, "condition") | self._named(given, "device"),
             link_bytes=self._named(given, "link"),
             memory_peak_bytes=self.memory_peak_bytes,
             memory_peak_kind=self.memory_peak_kind,
@@ -192,7 +225,10 @@ class Series:
         row = self.row("") if self.changed else None
         if row is not None:
             yield row
-        self.carry = self.carry + self.total - self._given()
+        given = self._given()
+        if self.owing is not None:
+            self.owing.leave(self.hour, self.layout, given)
+        self.carry = self.carry + self.total - given
         self.total = np.zeros(self.layout.width)
         self.warm = None
         self.hour = hour
@@ -207,6 +243,8 @@ class Series:
     ) -> None:
         part = rise if fraction == 1.0 else rise * fraction
         self.total += part
+        if self.owing is not None:
+            self.owing.note(self.layout, self.hour, part)
         self.share_seconds += reading.share * float(part[self.layout.index[ALLOCATED]])
         if reading.spread and self.layout.observed.size:
             self.spread_seconds += float(part[self.layout.observed].max())
@@ -244,11 +282,13 @@ class Series:
             span = spans.pop(signal, None)
             if given[observed] <= 0:
                 continue
+            seconds = float(given[observed])
             uses[signal] = SignalUse(
-                observed_seconds=float(given[observed]),
+                observed_seconds=seconds,
                 active_seconds=float(given[active]),
                 maximum=None if span is None else self._maximum(span),
-                histogram=None if span is None else _histogram(span, given),
+                histogram=None if span is None else self._told(span, given),
+                awaited_seconds=min(seconds, self._awaited(signal)),
             )
         for signal, span in spans.items():
             use = self._histogram_only(span, given)
@@ -257,17 +297,17 @@ class Series:
         return uses
 
     def _histogram_only(self, span: BucketSpan, given: Vector) -> SignalUse | None:
-        """Use of a signal with no counters of its own (width): from the buckets' upper edges."""
-        histogram = _histogram(span, given)
-        if histogram.total_seconds <= 0:
-            return None
-        weighted = sum(e * s for e, s in zip(HISTOGRAM_EDGES, histogram.seconds, strict=True))
-        return SignalUse(
-            observed_seconds=histogram.total_seconds,
-            active_seconds=quantise(weighted),
-            maximum=self._maximum(span),
-            histogram=histogram,
-        )
+        histogram = histogram_of(span, given)
+        return use_of_histogram(histogram) if histogram.total_seconds > 0 else None
+
+    @staticmethod
+    def _told(span: BucketSpan, given: Vector) -> Histogram | None:
+        """What is known of a histogram; one that holds nothing tells nothing, and no zero."""
+        histogram = histogram_of(span, given)
+        return histogram if histogram.total_seconds > 0 else None
+
+    def _awaited(self, signal: str) -> float:
+        return 0.0 if self.owing is None else quantise(self.owing.awaited(self.hour, signal))
 
     def _maximum(self, span: BucketSpan) -> float | None:
         rose = np.flatnonzero(self.total[span.start : span.stop] > _ROSE)
@@ -294,6 +334,20 @@ class Series:
         return None if at is None else float(given[at])
 
 
+def usage_key(cluster: str, key: SeriesKey, hour: int) -> UsageKey:
+    """Return the key of a row of the hour."""
+    namespace, pod, pod_uid, container, gpu_uuid = key
+    return UsageKey(
+        cluster=cluster,
+        namespace=namespace,
+        pod=pod,
+        pod_uid=pod_uid,
+        container=container,
+        gpu_uuid=gpu_uuid,
+        hour=hour,
+    )
+
+
 def _widen(old: Vector, places: Places, width: int, fill: float) -> Vector:
     wide = np.full(width, fill)
     wide[places] = old
@@ -307,10 +361,3 @@ def _hours(start: float, end: float) -> Iterator[tuple[int, float, float]]:
     while hour <= last:
         yield hour, max(start, hour), min(end, hour + HOUR_SECONDS)
         hour += HOUR_SECONDS
-
-
-def _histogram(span: BucketSpan, given: Vector) -> Histogram:
-    seconds = [0.0] * len(HISTOGRAM_EDGES)
-    for bucket, risen in zip(span.buckets, given[span.start : span.stop].tolist(), strict=True):
-        seconds[bucket] += risen
-    return Histogram(seconds=tuple(seconds), resolution=span.resolution)

@@ -12,6 +12,7 @@ import numpy as np
 
 from gputailor_agent.model.usage import Device, UsageRow
 from gputailor_agent.rollup.layout import Vector
+from gputailor_agent.rollup.owing import Owing
 
 STATE_VERSION: Final = 1
 
@@ -60,6 +61,7 @@ class SeriesState(msgspec.Struct, frozen=True, array_like=True):
     changed: bool
     seen: float | None = None  # None: of a state before two exporters were told apart
     beside: dict[str, SampleState] = {}
+    owing: Owing | None = None
 
 
 class RollupState(msgspec.Struct, frozen=True, kw_only=True):

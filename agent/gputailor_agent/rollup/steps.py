@@ -5,14 +5,20 @@ A step is five minutes. Time is known by samples: so many, so far apart.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Final
 
 from gputailor_agent.dialects.base import Holder
 from gputailor_agent.dialects.gauges import Gauge
 from gputailor_agent.model.usage import Device
-from gputailor_agent.rollup.counters import merge_device
+from gputailor_agent.rollup.devices import merge_device
 from gputailor_agent.rollup.series import WARMUP_SECONDS
-from gputailor_agent.sources.prometheus.readings import STEP_SECONDS, GaugeCount, GaugeHour
+from gputailor_agent.sources.prometheus.readings import (
+    STEP_SECONDS,
+    GaugeCount,
+    GaugeHour,
+    GaugeSeries,
+)
 
 #: So many samples more than a step has room for: held side by side (one may be too many by jitter).
 _TOO_MANY: Final = 1.5
@@ -26,11 +32,15 @@ class Held:
     intervals: dict[str, float] = field(default_factory=dict)
     values: dict[Gauge, list[float | None]] = field(default_factory=dict)
     _seconds: dict[str, list[float]] = field(default_factory=dict)
+    _ranked: dict[str, dict[int, list[int]]] = field(default_factory=dict)
 
     def take(self, count: GaugeCount) -> None:
-        """Count samples; the same counted twice (two scrapers, replicas) is one."""
-        known = self.counts.get(count.group, count.samples)
-        self.counts[count.group] = [max(a, b) for a, b in zip(known, count.samples, strict=True)]
+        """Count samples; the same counted twice (two scrapers, replicas, two names) is one."""
+        ranks = self._ranked.setdefault(count.group, {})
+        known = ranks.get(count.rank, count.samples)
+        ranks[count.rank] = [max(a, b) for a, b in zip(known, count.samples, strict=True)]
+        names = [ranks[rank] for rank in sorted(ranks)]
+        self.counts[count.group] = reduce(_after_one_another, names)
         self.intervals[count.group] = count.interval_seconds
         self._seconds.clear()
 
@@ -66,13 +76,19 @@ def by_device(
     """Everything by device and holder. The same said twice (two scrapers, replicas) is one."""
     devices: dict[str, dict[Holder | None, Held]] = {}
     described: dict[str, Device] = {}
-    for series in hour.series:
-        held = devices.setdefault(series.device.gpu_uuid, {}).setdefault(series.holder, Held())
-        described.setdefault(series.device.gpu_uuid, series.device)
+    ranks: dict[tuple[str, Holder | None, Gauge], int] = {}
+    for series in sorted(hour.series, key=_rank):
+        uuid = series.device.gpu_uuid
+        held = devices.setdefault(uuid, {}).setdefault(series.holder, Held())
+        described.setdefault(uuid, series.device)
         known = held.values.get(series.gauge)
-        held.values[series.gauge] = (
-            list(series.values) if known is None else _greater(known, series.values)
-        )
+        rank = ranks.setdefault((uuid, series.holder, series.gauge), series.rank)
+        if known is None:
+            held.values[series.gauge] = list(series.values)
+        elif rank == series.rank:
+            held.values[series.gauge] = _greater(known, series.values)
+        else:
+            held.values[series.gauge] = _filled_up(known, series.values)
     for count in hour.counts:
         held = devices.setdefault(count.device.gpu_uuid, {}).setdefault(count.holder, Held())
         described.setdefault(count.device.gpu_uuid, count.device)
@@ -107,6 +123,24 @@ def placed_seconds(samples: list[int], interval: float) -> list[float]:
 def _greater(known: list[float | None], new: Iterable[float | None]) -> list[float | None]:
     return [
         b if a is None else a if b is None else max(a, b) for a, b in zip(known, new, strict=True)
+    ]
+
+
+def _rank(series: GaugeSeries) -> int:
+    return series.rank
+
+
+def _filled_up(known: list[float | None], former: Iterable[float | None]) -> list[float | None]:
+    """Values under a metric's present name, and where there are none those under a former one."""
+    return [b if a is None else a for a, b in zip(known, former, strict=True)]
+
+
+def _after_one_another(now: list[int], former: list[int]) -> list[int]:
+    """Samples under two names; in the step in which one took the other's place, both count."""
+    before, after = [0, *now[:-1]], [*former[1:], 0]
+    return [
+        a + b if a and b and not was and not will else max(a, b)
+        for a, b, was, will in zip(now, former, before, after, strict=True)
     ]
 
 

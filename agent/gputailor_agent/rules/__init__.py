@@ -14,11 +14,13 @@ from gputailor_agent.model.profile import Profile
 from gputailor_agent.rules.base import (
     Catalogue,
     Context,
+    Limited,
     Rule,
     RuleSettings,
     SettingsError,
     Threshold,
 )
+from gputailor_agent.rules.cluster_rules import cluster_registry, evaluate_cluster
 from gputailor_agent.rules.gates import opted_out
 
 __all__ = [
@@ -29,7 +31,9 @@ __all__ = [
     "SettingsError",
     "Threshold",
     "check_settings",
+    "cluster_registry",
     "evaluate_all",
+    "evaluate_cluster",
     "registry",
 ]
 
@@ -55,7 +59,8 @@ def evaluate_all(profile: Profile, context: Context) -> list[Finding | Silence]:
 
 def check_settings(settings: RuleSettings) -> None:
     """Raise ``SettingsError`` for a setting of no rule or threshold, or a value it cannot have."""
-    rules = {rule.id: rule for rule in registry()}
+    every: tuple[Limited, ...] = (*registry(), *cluster_registry())
+    rules = {rule.id: rule for rule in every}
     for rule_id, values in settings.thresholds.items():
         rule = rules.get(rule_id)
         if rule is None:

@@ -21,17 +21,16 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.rules.advising import Advice, Case, edit_code
-from gputailor_agent.rules.base import Context, Rule, Threshold, held_against, message
+from gputailor_agent.rules.base import Context, Rule, Threshold, message
 from gputailor_agent.rules.candidates import present
 from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, sizing, steady_mean
 from gputailor_agent.rules.needs import present_card
+from gputailor_agent.rules.running import RUNNING, held_while_running
 from gputailor_agent.rules.snippets import family, snippet
 
 _ID: Final = "bandwidth_bound"
 _SHOWN: Final = 3
 _MUCH: Final = 0.7
-#: Signals that say how long anything ran; SM activity says how full it was, too.
-_RUNNING: Final = ("kernel", "graphics")
 _FORMULA: Final = "[1 - G + G SM, 1], G: share of time active; SM: mean while it runs"
 
 _MESSAGES: Final = {
@@ -66,7 +65,7 @@ def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     if basis.use(basis.busy).active_seconds == 0:
         return case.silent(SilenceKind.NOT_APPLICABLE, message("bandwidth_bound.nothing_ran"))
     unread = case.missing("dram", "sm")
-    if basis.busy not in _RUNNING:
+    if basis.busy not in RUNNING:
         unread += ("kernel",)
     if unread:
         why = message(
@@ -77,29 +76,13 @@ def evaluate(profile: Profile, context: Context) -> Finding | Silence:
 
 
 def _judged(case: Case) -> Finding | Silence:
-    dram = _held(case, "dram", ">=", "dram_least")
-    sm = _held(case, "sm", "<", "sm_below")
+    dram = held_while_running(case, "dram", ">=", "dram_least")
+    sm = held_while_running(case, "sm", "<", "sm_below")
     evidence = (dram, sm)
     if not (dram.passed and sm.passed):
         why = message("bandwidth_bound.fine", dram=dram.value, sm=sm.value)
         return case.silent(SilenceKind.FINE, why, evidence)
     return _finding(case, evidence)
-
-
-def _held(case: Case, signal: str, comparison: str, limit: str) -> Evidence:
-    running = steady_mean(case.basis.uses, case.basis.busy) or 0.0
-    mean = steady_mean(case.basis.uses, signal)
-    value = min(1.0, mean / running) if mean is not None and running > 0 else None
-    return held_against(
-        f"mean {signal} while it runs",
-        value,
-        comparison,
-        case.limits[limit],
-        unit="ratio",
-        profile=case.profile,
-        signal=signal,
-        formula=f"mean {signal} / mean {case.basis.busy}, both without warm-up",
-    )
 
 
 def _finding(case: Case, evidence: tuple[Evidence, Evidence]) -> Finding:

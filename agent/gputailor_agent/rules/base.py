@@ -71,8 +71,9 @@ class Catalogue(Protocol):
         instance_type: str = "",
         region: str = "",
         capacity_type: str = "on-demand",
+        labels: dict[str, str] | None = None,
     ) -> Price | None:
-        """Price of one GPU hour."""
+        """Price of one GPU hour; what the node's own ``labels`` tell comes first."""
         ...
 
 
@@ -106,10 +107,24 @@ class Context:
         return {}
 
 
+class Limited(Protocol):
+    """What has thresholds: a rule about workloads, or one about the cluster."""
+
+    @property
+    def id(self) -> str:
+        """Name by which settings know it."""
+        ...
+
+    @property
+    def thresholds(self) -> tuple[Threshold, ...]:
+        """Its thresholds with their defaults."""
+        ...
+
+
 class Limits:
     """A rule's thresholds with the user's settings on top."""
 
-    def __init__(self, rule: "Rule", settings: RuleSettings) -> None:
+    def __init__(self, rule: Limited, settings: RuleSettings) -> None:
         own = settings.thresholds.get(rule.id, {})
         self._values = {t.name: own.get(t.name, t.default) for t in rule.thresholds}
 

@@ -7,6 +7,7 @@ the manifest, and the change says that the object has to be made again.
 
 from typing import Any, Final
 
+import msgspec
 import yaml
 
 from gputailor_agent.model.inventory import Workload
@@ -134,6 +135,7 @@ def set_replicas(profile: Profile, replicas: int) -> Change:
         patch=_yaml({"spec": {"replicas": replicas}}) if workload.kind in _SCALABLE else "",
         command=command,
         params={"replicas": replicas, "replicas_now": profile.pods_now},
+        undo=command.replace(f"={replicas}", f"={profile.pods_now}"),
     )
 
 
@@ -230,6 +232,60 @@ def set_cpu_limit(profile: Profile, cpus: float, cpus_now: float) -> Change:
     }
     params: dict[str, Scalar] = {"cpus": cpus, "cpus_now": cpus_now}
     return template_change(workload, "set_cpu_limit", pod_spec, params)
+
+
+def set_requests(
+    profile: Profile, cpus: float | None, memory_gib: int | None, links: tuple[str, ...]
+) -> Change:
+    """Ask for less CPU (cores) and memory (GiB); None leaves what is. Limits stay as they are."""
+    amounts: dict[str, str] = {}
+    if cpus is not None:
+        amounts["cpu"] = f"{cpus:g}"
+    if memory_gib is not None:
+        amounts["memory"] = f"{memory_gib}Gi"
+    container = {"name": profile.workload.container, "resources": {"requests": amounts}}
+    params: dict[str, Scalar] = {"cpus": cpus, "memory_gib": memory_gib}
+    change = template_change(profile.workload, "set_requests", {"containers": [container]}, params)
+    return msgspec.structs.replace(change, links=links)
+
+
+def set_time_limit(
+    profile: Profile, seconds: int, seconds_now: float, links: tuple[str, ...]
+) -> Change:
+    """End runs after so many seconds; only the kinds that have such a field get a patch."""
+    workload = profile.workload
+    limit: dict[str, Any] = {"activeDeadlineSeconds": seconds}
+    path = {"Job": ("spec",), "Pod": ("spec",), "CronJob": ("spec", "jobTemplate", "spec")}
+    where = path.get(workload.kind) or (
+        ("spec", "runPolicy") if workload.kind in _KUBEFLOW else None
+    )
+    command = f"kubectl -n {workload.namespace} apply -f MANIFEST.yaml" if where else ""
+    if workload.kind == "CronJob":
+        command = (
+            f"kubectl -n {workload.namespace} patch cronjob/{workload.name} --patch-file PATCH.yaml"
+        )
+    return Change(
+        kind="set_time_limit",
+        target=target_of(workload),
+        patch=_yaml(_nested(where, limit)) if where else "",
+        command=command,
+        params={"seconds": seconds, "seconds_now": seconds_now},
+        links=links,
+        undo="apply the manifest as it was before",
+    )
+
+
+def cordon(nodes: tuple[str, ...], code: str, links: tuple[str, ...]) -> Change:
+    """Let no new pod come to these nodes until somebody has looked; ``code``: how to look."""
+    return Change(
+        kind="repair_node",
+        target=f"Node {', '.join(nodes)}",
+        command=f"kubectl cordon {' '.join(nodes)}" if nodes else "",
+        params={"nodes": ", ".join(nodes)},
+        code=code,
+        links=links,
+        undo=f"kubectl uncordon {' '.join(nodes)}" if nodes else "nothing was changed",
+    )
 
 
 def mount_shared_memory(profile: Profile, gib: int) -> Change:

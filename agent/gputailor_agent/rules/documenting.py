@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gputailor_agent.rules import Rule, registry
+from gputailor_agent.rules import Rule, cluster_registry, registry
+from gputailor_agent.rules.cluster_rules import ClusterRule
 from gputailor_agent.rules.fitting import FITTING_MESSAGES
 from gputailor_agent.rules.gates import GATE_MESSAGES, IGNORE, IGNORE_UNTIL, REASON
 from gputailor_agent.rules.pricing import MONEY_MESSAGES
@@ -38,18 +39,37 @@ settings or in a file for `--thresholds`. A share lies between 0 and 1.
 """
 
 
+_CLUSTER: Final = """\
+# Rules about the cluster
+
+They answer for each model and pool of nodes, and about no workload. Their savings stand apart from
+the plan's, which are workloads'; `gputailor explain cluster` shows every number.
+"""
+
+
 def rules_page() -> str:
     """Return the whole page as Markdown."""
     parts = [_INTRODUCTION, *("\n".join(_rule(rule)) for rule in registry())]
+    parts += [_CLUSTER, *("\n".join(_about_cluster(rule)) for rule in cluster_registry())]
     shared = "\n".join(_table(("message", "text"), _messages(_SHARED.items())))
     parts.append(f"## What several rules say\n\n{shared}\n")
     return "\n".join(parts)
 
 
 def _rule(rule: Rule) -> Iterator[str]:
+    signals = f"Signals: {', '.join(f'`{signal}`' for signal in rule.signals) or 'none'}.\n"
+    yield from _section(rule, signals)
+
+
+def _about_cluster(rule: ClusterRule) -> Iterator[str]:
+    yield from _section(rule)
+
+
+def _section(rule: Rule | ClusterRule, *lines: str) -> Iterator[str]:
+    """Title, what it reads, its module's own words, thresholds, messages."""
     yield f"## {rule.title} (`{rule.id}`)\n"
     yield f"{rule.summary}\n"
-    yield f"Signals: {', '.join(f'`{signal}`' for signal in rule.signals) or 'none'}.\n"
+    yield from lines
     module = sys.modules[rule.evaluate.__module__].__doc__ or ""
     yield f"{module.strip()}\n"
     thresholds = (

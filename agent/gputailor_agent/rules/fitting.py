@@ -2,6 +2,10 @@
 
 rho = P_now / P_candidate for each resource that the workload uses or of which it is not known
 whether it does; one that was watched and never used is left out. See ``slowdown`` for the interval.
+Where nothing is known of how full kernels make the card (no SM, tensor or DRAM activity), the
+interval is widened by what measured jobs strayed from it on a card of another architecture, and
+another card is never more than worth a try: measured slowdowns lay inside too seldom
+(docs/accuracy.md).
 """
 
 from dataclasses import dataclass
@@ -10,13 +14,17 @@ from typing import Final
 from gputailor_agent.model.judgement import Interval, Message, Scalar
 from gputailor_agent.model.usage import SignalUse
 from gputailor_agent.rules.base import Limits, message
+from gputailor_agent.rules.calibrated import Margins
 from gputailor_agent.rules.candidates import Candidate
+from gputailor_agent.rules.margins import is_dropped, smaller_gpu_margins, widened
 from gputailor_agent.rules.slowdown import smaller_gpu
 
 #: bfloat16 needs compute capability 8.0 (CUDA C++ Programming Guide, "Compute Capabilities").
 _BFLOAT16: Final = (8, 0)
 
 FITTING_MESSAGES: Final = {
+    "fitting.if_you_can_get_it": "if you can get it: {candidate}, at {cost_ratio:ratio} of the "
+    "present cost (slowdown up to {high:factor})",
     "fitting.memory": "{model}: needs {need:bytes}, {usable:bytes} can be used",
     "fitting.no_memory": "{model}: its usable memory is not known",
     "fitting.no_price": "{model}: no price is known",
@@ -65,6 +73,7 @@ class Need:
     links: bool  # GPUs of one pod talk over links between cards, or may
     price: float
     currency: str
+    activity: bool = True  # anything is known of how full kernels make the card
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +91,8 @@ class Fit:
     load: float | None  # p99(u) rho of the busiest resource
     verdict: str  # "recommend", "try" or "no"
     why: Message | None
-    doubt: str = ""  # "price", "slow", "bfloat16" or "links"
+    doubt: str = ""  # "activity", "price", "slow", "bfloat16" or "links"
+    margins: Margins | None = None  # by which the slowdown was widened
 
 
 def fit(need: Need, one: Candidate, limits: Limits) -> Fit:
@@ -104,6 +114,9 @@ def fit(need: Need, one: Candidate, limits: Limits) -> Fit:
     interval = smaller_gpu(
         [(resource.use or nothing, rho) for resource, rho in rhos], need.active_share
     )
+    margins = _margins(need, one)
+    if margins is not None:
+        interval = widened(interval, margins)
     ratio = (one.price or 0.0) / need.price
     load = _load(rhos)
     why = _too_dear_or_slow(need, one, limits, interval=interval, ratio=ratio, load=load)
@@ -111,14 +124,22 @@ def fit(need: Need, one: Candidate, limits: Limits) -> Fit:
     return Fit(
         candidate=one,
         slowdown=interval,
-        cost_low=ratio * interval.low,
+        cost_low=ratio * max(1.0, interval.low),
         cost_high=ratio * interval.high,
         rhos=tuple((resource.name, rho) for resource, rho in rhos),
         load=load,
         verdict="no" if why is not None else "try" if doubt else "recommend",
         why=why,
         doubt=doubt,
+        margins=margins,
     )
+
+
+def _margins(need: Need, one: Candidate) -> Margins | None:
+    """Margins for a card of another architecture of which only arithmetic tells."""
+    if need.activity or one.compute_capability == need.present.compute_capability:
+        return None
+    return smaller_gpu_margins(dropped=is_dropped(one.spec.compute_capability))
 
 
 def _unfit(need: Need, one: Candidate) -> Message | None:
@@ -158,7 +179,8 @@ def _too_dear_or_slow(
     ratio: float,
     load: float | None,
 ) -> Message | None:
-    if ratio * interval.low > limits["cost_ratio"]:
+    # A margin may let it end sooner than now; nobody is told to count on that.
+    if ratio * max(1.0, interval.low) > limits["cost_ratio"]:
         return message("fitting.price", model=one.name, price_ratio=ratio, high=interval.high)
     if interval.low > limits["slowdown_most"]:
         limit = limits["slowdown_most"]
@@ -175,6 +197,7 @@ def _too_dear_or_slow(
 def _doubt(need: Need, one: Candidate, limits: Limits, *, interval: Interval, ratio: float) -> str:
     """What is not sure of a candidate that may do; '' where nothing is."""
     doubts = (
+        (not need.activity and one.spec.key != need.present.spec.key, "activity"),
         (ratio * interval.high > limits["cost_ratio"], "price"),
         (interval.high > limits["slowdown_most"], "slow"),
         (_may_lack_bfloat16(need, one), "bfloat16"),

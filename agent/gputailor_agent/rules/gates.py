@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
 
+import msgspec
+
 from gputailor_agent.model.inventory import Outcome
 from gputailor_agent.model.judgement import Evidence, Silence, SilenceKind
 from gputailor_agent.model.profile import GpuUse, Profile, RunUse
@@ -140,7 +142,20 @@ class Basis:
 
 
 def sizing(rule: str, profile: Profile, context: Context, limits: Limits) -> Basis | Silence:
-    """Return what may be judged by, or why a sizing rule has to be silent."""
+    """Return what may be judged by, or why a sizing rule has to be silent.
+
+    The answer for one profile is remembered: most rules ask for it with the same thresholds.
+    """
+    values = tuple(limits[one.name] for one in SIZING_THRESHOLDS)
+    known = context.remembered.get("sizing")
+    if known is None or known[0] is not profile or known[1] != values:
+        known = (profile, values, _sizing(rule, profile, context, limits))
+        context.remembered["sizing"] = known
+    answer: Basis | Silence = known[2]
+    return msgspec.structs.replace(answer, rule=rule) if isinstance(answer, Silence) else answer
+
+
+def _sizing(rule: str, profile: Profile, context: Context, limits: Limits) -> Basis | Silence:
     silent = never_held(rule, profile)
     if silent is not None:
         return silent

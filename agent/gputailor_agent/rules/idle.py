@@ -3,10 +3,15 @@
 Kernels, encoder and decoder count, and bytes over the link where they are known. What was not
 observed is unknown, never idle; a card that draws more than an idle one is unknown as well. One
 idle GPU of eight or one idle replica of ten is not this rule's business (see ``too_many_gpus``).
-The times of the defaults are those of Job Defense Shield (60/120, 240/300 minutes).
+
+There are two times. The first is that of a notice: after 60 minutes without work since the start,
+240 after some work (Job Defense Shield's times to warn), 30 of a notebook. Its confidence is low
+and it counts no saving, for many such GPUs are at work again soon. The second is that of action,
+and measured: the shortest after which at least 97 of 100 GPUs of a cluster's trace stayed idle for
+another hour (docs/accuracy.md). Shorter times that others act on, 120 and 300 minutes, fall short
+of that. Both findings say what to expect by that trace.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from gputailor_agent.model.inventory import TaskClass
@@ -15,42 +20,66 @@ from gputailor_agent.model.judgement import (
     Evidence,
     Finding,
     Message,
+    Saving,
     Severity,
     Silence,
     SilenceKind,
 )
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.rules import changes
+from gputailor_agent.rules.advising import Advice, found
 from gputailor_agent.rules.base import (
     Context,
     Limits,
     Rule,
     Threshold,
-    finding_id,
     held_against,
     message,
     noted,
     silence,
 )
+from gputailor_agent.rules.calibrated import IdleStep
 from gputailor_agent.rules.gates import GATE_MESSAGES, never_held
-from gputailor_agent.rules.idleness import VIDEO_SIGNALS, DeviceIdleness, Doubt, idleness
+from gputailor_agent.rules.idle_outlook import (
+    act_minutes,
+    idle_outlook,
+    outlook_evidence,
+    outlook_words,
+)
+from gputailor_agent.rules.idle_standing import HELD_NOW, Standing, idle_evidence, standing_of
+from gputailor_agent.rules.idleness import idleness
+from gputailor_agent.rules.members import by_pod
 from gputailor_agent.rules.power import POWER_THRESHOLDS
-from gputailor_agent.rules.pricing import MONEY_MESSAGES, monthly
-from gputailor_agent.rules.requesting import asked_within, request_evidence
+from gputailor_agent.rules.pricing import MONEY_MESSAGES, monthly, not_counted
+from gputailor_agent.rules.requesting import asked_within
+from gputailor_agent.rules.stretches import quiet_time
 
 _ID: Final = "idle"
-_MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
-_HELD_NOW: Final = "devices of pods that hold them at the window's end"
-_IDLE_POWER: Final = "(energy - board power x seconds of busy hours) / seconds of hours at zero"
+_SURE: Final = "at least 97 of 100 stay idle for another hour (measured, see docs/accuracy.md)"
 
 _THRESHOLDS: Final = (
     Threshold("coverage", 0.98, "ratio", "least share of the idle time that was observed"),
-    Threshold("start_warn_minutes", 60, "minutes", "idle since its start: warn"),
-    Threshold("start_act_minutes", 120, "minutes", "idle since its start: act"),
-    Threshold("warn_minutes", 240, "minutes", "went idle after some work: warn"),
-    Threshold("act_minutes", 300, "minutes", "went idle after some work: act"),
-    Threshold("notebook_minutes", 30, "minutes", "a notebook without work: warn, softly"),
+    Threshold("start_warn_minutes", 60, "minutes", "idle since its start: tell, count no saving"),
+    Threshold(
+        "start_act_minutes",
+        act_minutes(from_start=True),
+        "minutes",
+        f"idle since its start: act; from here on {_SURE}",
+    ),
+    Threshold("warn_minutes", 240, "minutes", "went idle after some work: tell, count no saving"),
+    Threshold(
+        "act_minutes",
+        act_minutes(from_start=False),
+        "minutes",
+        f"went idle after some work: act; from here on {_SURE}",
+    ),
+    Threshold(
+        "notebook_minutes",
+        30,
+        "minutes",
+        "a notebook without work: tell, softly; a saving counts from the times to act",
+    ),
     Threshold(
         "standby_hours",
         72,
@@ -67,16 +96,31 @@ _THRESHOLDS: Final = (
     *POWER_THRESHOLDS,
 )
 
-_MESSAGES: Final = {
-    **GATE_MESSAGES,
-    **MONEY_MESSAGES,
+#: What is found; each is said with what to expect, or that so short a time was never measured.
+_FOUND: Final = {
     "idle.from_start": "{gpus:count} GPU(s) held for {idle:seconds} and never used: release them",
     "idle.went_idle": "{gpus:count} GPU(s) without any work for {idle:seconds}, since "
     "{since:time}: release them",
+    "idle.notice_from_start": "{gpus:count} GPU(s) held for {idle:seconds} and not used yet: "
+    "release them if nobody needs them now",
+    "idle.notice_went_idle": "{gpus:count} GPU(s) without any work for {idle:seconds}, since "
+    "{since:time}: release them if nobody needs them now",
     "idle.notebook": "the notebook has held {gpus:count} GPU(s) without any work for "
     "{idle:seconds}; stop it if nobody needs it now",
     "idle.inference": "the service has a model loaded on {gpus:count} GPU(s) and has worked on "
     "nothing for {idle:seconds}; scale it to zero if nobody calls it",
+}
+_OUTLOOK: Final = (
+    "of 100 such GPUs in a recorded cluster {stay:count} stayed idle for another hour, and "
+    "{low:count} to {high:count} of the next 24 hours were idle"
+)
+_NO_OUTLOOK: Final = "how long so short a pause lasts was not measured"
+
+_MESSAGES: Final = {
+    **GATE_MESSAGES,
+    **MONEY_MESSAGES,
+    **{key: f"{text}; {_OUTLOOK}" for key, text in _FOUND.items()},
+    **{f"{key}_short": f"{text}; {_NO_OUTLOOK}" for key, text in _FOUND.items()},
     "idle.standby": "standby: the service worked {ago:seconds} ago and keeps its model loaded",
     "idle.standby_requests": "standby: its engine had requests within the last {ago:seconds}",
     "idle.not_running": "no pod of it holds a GPU at the window's end",
@@ -109,62 +153,6 @@ _MESSAGES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Standing:
-    """All devices of a workload together; it is idle for as long as its least idle device."""
-
-    devices: tuple[DeviceIdleness, ...]
-    warn_seconds: float
-    act_seconds: float
-
-    @property
-    def seconds(self) -> float:
-        return min(device.seconds for device in self.devices)
-
-    @property
-    def since(self) -> float:
-        return max(device.since for device in self.devices)
-
-    @property
-    def from_start(self) -> bool:
-        return all(device.from_start for device in self.devices)
-
-    @property
-    def doubted(self) -> tuple[DeviceIdleness, ...]:
-        """Devices of which it cannot be said whether they were idle for long enough."""
-        return tuple(device for device in self.devices if self.doubt(device) is not None)
-
-    def doubt(self, device: DeviceIdleness) -> Doubt | None:
-        """Why not; a gap that is too near leaves too short a time that was observed."""
-        if device.doubt is None and device.cut and device.seconds < self.warn_seconds:
-            return Doubt.COVERAGE
-        return device.doubt
-
-    @property
-    def active(self) -> tuple[DeviceIdleness, ...]:
-        """Devices that certainly worked too lately to be idle.
-
-        Within the last hour that is certain; before that only if nothing stopped since.
-        """
-        return tuple(
-            device
-            for device in self.devices
-            if device.seconds < self.warn_seconds
-            and not device.from_start
-            and device.doubt not in {Doubt.NEVER_MEASURED, Doubt.VIDEO_TIME}
-            and not device.cut
-            and (device.doubt is None or device.seconds < _HOUR)
-        )
-
-    @property
-    def video_known(self) -> bool:
-        return all(device.video_known for device in self.devices)
-
-    @property
-    def power_known(self) -> bool:
-        return all(d.watts is not None and d.watts_limit is not None for d in self.devices)
-
-
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether the workload is idle at the window's end."""
     limits = RULE.limits(context)
@@ -174,28 +162,18 @@ def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     live = context.holdings.live_uses(profile.gpus, profile.window)
     if not live:
         kind = SilenceKind.NOT_APPLICABLE if profile.pods_now == 0 else SilenceKind.UNKNOWN
-        held = noted("GPUs now", 0, unit="gpus", profile=profile, formula=_HELD_NOW)
+        held = noted("GPUs now", 0, unit="gpus", profile=profile, formula=HELD_NOW)
         return silence(_ID, profile, kind, message("idle.not_running"), (held,))
     devices = tuple(idleness(use, profile.window, context, limits) for use in live)
-    standing = _standing(profile, devices, limits)
+    standing = standing_of(profile, devices, limits)
     answer = _silence(profile, standing, limits)
     if answer is not None:
         return answer
     return _finding(profile, context, standing, limits)
 
 
-def _standing(profile: Profile, devices: tuple[DeviceIdleness, ...], limits: Limits) -> _Standing:
-    if profile.workload.task_class == TaskClass.NOTEBOOK:
-        minutes = (limits["notebook_minutes"], limits["notebook_minutes"])
-    elif all(device.from_start for device in devices):
-        minutes = (limits["start_warn_minutes"], limits["start_act_minutes"])
-    else:
-        minutes = (limits["warn_minutes"], limits["act_minutes"])
-    return _Standing(devices, minutes[0] * _MINUTE, minutes[1] * _MINUTE)
-
-
-def _silence(profile: Profile, standing: _Standing, limits: Limits) -> Silence | None:
-    evidence = _evidence(profile, standing, limits)
+def _silence(profile: Profile, standing: Standing, limits: Limits) -> Silence | None:
+    evidence = idle_evidence(profile, standing, limits)
     count = len(standing.devices)
     if standing.active:
         return _working(profile, standing, evidence)
@@ -223,7 +201,7 @@ def _silence(profile: Profile, standing: _Standing, limits: Limits) -> Silence |
     return None
 
 
-def _working(profile: Profile, standing: _Standing, evidence: tuple[Evidence, ...]) -> Silence:
+def _working(profile: Profile, standing: Standing, evidence: tuple[Evidence, ...]) -> Silence:
     count, active = len(standing.devices), len(standing.active)
     if active == count:
         longest = max(device.seconds for device in standing.devices)
@@ -241,128 +219,94 @@ def _loaded(profile: Profile, limits: Limits) -> bool:
     return peak is None or total is None or peak >= limits["loaded_ratio"] * total
 
 
-def _evidence(profile: Profile, standing: _Standing, limits: Limits) -> tuple[Evidence, ...]:
-    """The least idle, least covered device decides; each number is that of the worst one."""
-    devices = standing.devices
-    signal = devices[0].signal
-    hottest = max(
-        (d for d in devices if d.watts is not None and d.watts_limit is not None),
-        key=lambda d: (d.watts or 0.0) / (d.watts_limit or 1.0),
-        default=None,
-    )
-    rates = [d.link_bytes_per_second for d in devices if d.link_bytes_per_second is not None]
-    items = [
-        noted("GPUs now", len(devices), unit="gpus", profile=profile, formula=_HELD_NOW),
-        held_against(
-            "idle time",
-            standing.seconds,
-            ">=",
-            standing.warn_seconds,
-            unit="seconds",
-            profile=profile,
-            signal=signal,
-            formula="window's end - last active time (or start), least of all GPUs",
-        ),
-        held_against(
-            "coverage of the idle time",
-            min(device.coverage for device in devices),
-            ">=",
-            limits["coverage"],
-            unit="ratio",
-            profile=profile,
-            signal=signal,
-            formula=f"observed seconds of {signal} / idle seconds, least of all GPUs",
-        ),
-    ]
-    items += [
-        noted(
-            f"{name} active",
-            profile.use(name).active_seconds if profile.use(name).observed_seconds > 0 else None,
-            unit="seconds",
-            profile=profile,
-            signal=name,
-            formula="integral of the signal over the window, all GPUs",
-        )
-        for name in ("kernel", *VIDEO_SIGNALS)
-    ]
-    if hottest is None:
-        items.append(
-            noted(
-                "least mean power while idle",
-                None,
-                unit="watts",
-                profile=profile,
-                formula=_IDLE_POWER,
-            )
-        )
-    else:
-        items.append(
-            held_against(
-                "least mean power while idle",
-                hottest.watts,
-                "<=",
-                hottest.watts_limit or 0.0,
-                unit="watts",
-                profile=profile,
-                formula=_IDLE_POWER,
-            )
-        )
-    if rates:
-        items.append(
-            held_against(
-                "link traffic while idle",
-                max(rates),
-                "<=",
-                limits["link_bytes_per_second"],
-                unit="bytes per second",
-                profile=profile,
-                formula="bytes over PCIe and NVLink / seconds held, most of all GPUs",
-            )
-        )
-    return (*items, *request_evidence(profile))
-
-
-def _finding(profile: Profile, context: Context, standing: _Standing, limits: Limits) -> Finding:
+def _finding(profile: Profile, context: Context, standing: Standing, limits: Limits) -> Finding:
     task = profile.workload.task_class
     soft = task in {TaskClass.NOTEBOOK, TaskClass.INFERENCE} and (
         task == TaskClass.NOTEBOOK or _loaded(profile, limits)
     )
-    acts = standing.seconds >= standing.act_seconds
-    sure = standing.video_known and standing.power_known
+    outlook = idle_outlook(standing.seconds, from_start=standing.from_start)
+    confidence, reason = _confidence(standing)
+    return found(
+        _ID,
+        profile,
+        _message(task, standing, outlook, soft=soft),
+        Advice(
+            severity=_severity(acts=standing.acts, soft=soft),
+            confidence=confidence,
+            reason=reason,
+            change=changes.release(profile, context),
+            saving=_saving(profile, context, standing),
+            risks=_risks(task, standing),
+        ),
+        (
+            *idle_evidence(profile, standing, limits),
+            held_against(
+                "idle time, to act", standing.seconds, ">=", standing.act_seconds, unit="seconds",
+                profile=profile, formula=f"the same idle time; from there on {_SURE}",
+            ),
+            *(() if outlook is None else outlook_evidence(profile, outlook)),
+        ),
+    )  # fmt: skip
+
+
+def _confidence(standing: Standing) -> tuple[Confidence, str]:
+    """How sure, and why; low until it has been idle for as long as action takes."""
+    if not standing.acts:
+        return Confidence.LOW, "of GPUs idle for so short a time, too many are at work again soon"
+    unknown = [
+        name
+        for name, known in (
+            ("video engines", standing.video_known),
+            ("power", standing.power_known),
+        )
+        if not known
+    ]
+    if unknown:
+        return Confidence.MEDIUM, f"idle for long enough; not known: {', '.join(unknown)}"
+    return Confidence.HIGH, "idle for long enough, and all that could be at work was measured"
+
+
+def _saving(profile: Profile, context: Context, standing: Standing) -> Saving:
     month = monthly(profile, context)
-    return Finding(
-        id=finding_id(profile, _ID),
-        cluster=profile.workload.cluster,
-        workload_id=profile.workload.id,
-        rule=_ID,
-        severity=_severity(acts=acts, soft=soft),
-        message=_message(task, standing, soft=soft),
-        confidence=Confidence.HIGH if sure else Confidence.MEDIUM,
-        evidence=_evidence(profile, standing, limits),
-        change=changes.release(profile, context),
-        saving=month.saving(1.0),
-        risks=_risks(task, standing),
-        window=profile.window,
-    )
+    if not standing.acts:
+        return not_counted(month.formula)
+    return month.saving(_share(profile, standing))
+
+
+def _share(profile: Profile, standing: Standing) -> float:
+    """Share of a month that is saved: of a notebook's what it has done nothing in, not all of it.
+
+    Its person comes back and starts it again.
+    """
+    if profile.workload.task_class != TaskClass.NOTEBOOK or standing.from_start:
+        return 1.0
+    quiet = quiet_time(by_pod(profile.gpus), 0.0)
+    held = max(use.allocated_seconds for use in profile.gpus)
+    return min(1.0, max(quiet.quiet_share, standing.seconds / held if held > 0 else 0.0))
 
 
 def _severity(*, acts: bool, soft: bool) -> Severity:
+    if not acts:
+        return Severity.LOW
+    return Severity.MEDIUM if soft else Severity.HIGH
+
+
+def _message(
+    task: TaskClass, standing: Standing, outlook: IdleStep | None, *, soft: bool
+) -> Message:
+    key = "from_start" if standing.from_start else "went_idle"
     if soft:
-        return Severity.MEDIUM if acts else Severity.LOW
-    return Severity.HIGH if acts else Severity.MEDIUM
+        key = "notebook" if task == TaskClass.NOTEBOOK else "inference"
+    elif not standing.acts:
+        key = f"notice_{key}"
+    if outlook is None:
+        key = f"{key}_short"
+    words = {} if outlook is None else outlook_words(outlook)
+    idle, since = standing.seconds, standing.since
+    return message(f"idle.{key}", gpus=len(standing.devices), idle=idle, since=since, **words)
 
 
-def _message(task: TaskClass, standing: _Standing, *, soft: bool) -> Message:
-    gpus, idle = len(standing.devices), standing.seconds
-    if soft:
-        key = "idle.notebook" if task == TaskClass.NOTEBOOK else "idle.inference"
-        return message(key, gpus=gpus, idle=idle)
-    if standing.from_start:
-        return message("idle.from_start", gpus=gpus, idle=idle)
-    return message("idle.went_idle", gpus=gpus, idle=idle, since=standing.since)
-
-
-def _risks(task: TaskClass, standing: _Standing) -> tuple[Message, ...]:
+def _risks(task: TaskClass, standing: Standing) -> tuple[Message, ...]:
     risks = [message("idle.risk_reload" if task == TaskClass.INFERENCE else "idle.risk_unsaved")]
     if not standing.video_known:
         risks.append(message("idle.risk_no_video"))

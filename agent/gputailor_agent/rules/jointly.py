@@ -1,7 +1,8 @@
 """Quantiles over the time in which kernels ran, from one-second histograms, never too low.
 
 Seconds that a histogram lacks (the signal could not be read while kernels ran) count as full, and
-so do those of a wide bucket up to its upper edge. The busiest device counts.
+so do those of a wide bucket up to its upper edge. Time whose histogram is not read yet tells
+nothing. The busiest device counts.
 """
 
 from collections.abc import Iterable
@@ -48,7 +49,7 @@ def _quantile(use: GpuUse, signal: str, q: float) -> float | None:
     kernel, own = _histogram(use, "kernel"), _histogram(use, signal)
     if kernel is None or own is None:
         return None
-    running = use.signals["kernel"].observed_seconds - kernel.zero_seconds
+    running = use.signals["kernel"].told_seconds - kernel.zero_seconds
     seconds = list(own.seconds)
     if signal != WIDTH:  # width has values only while kernels run
         seconds[0] = max(0.0, seconds[0] - kernel.zero_seconds)

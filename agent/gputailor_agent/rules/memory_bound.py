@@ -1,12 +1,15 @@
 """Memory-bound: the card's memory is full, or a run seems to have died for want of it.
 
 Full: a peak of 0.92 of the device's memory or more by a program that does not take memory in
-advance. Suspected CUDA out-of-memory: a failed run whose peak was 0.95 or more; it counts however
-short the run was and whether any other got through. Kubernetes' OOMKilled is host memory and says
-nothing here. An average is below the peak, so a high one counts as well. Training is told to
-recompute activations (about one more forward pass: at most 4/3 of the time, a backward pass taking
-two forward ones), and of the other ways what they cost; a server to keep its weights or its cache
-in fewer bits. What the freed memory is worth is not known, so no saving is counted.
+advance. PyTorch keeps what it has freed and asks for more before it uses that up, so a full card
+says nothing there: only a failed run does. Suspected CUDA out-of-memory: a failed run whose peak
+was 0.95 or more; it counts however short the run was and whether any other got through.
+Kubernetes' OOMKilled is host memory and says nothing here. An average is below the peak, so a high
+one counts as well. Where the arguments name a known model, its need by arithmetic stands beside the
+peak. Training is told to recompute activations (about one more forward pass: at most 4/3 of the
+time, a backward pass taking two forward ones), and of the other ways what they cost; a server to
+keep its weights or its cache in fewer bits. What the freed memory is worth is not known, so no
+saving is counted.
 """
 
 from typing import Final
@@ -41,6 +44,7 @@ from gputailor_agent.rules.changes import target_of
 from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, never_held, sizing
 from gputailor_agent.rules.pricing import spec_of
 from gputailor_agent.rules.snippets import family, snippet
+from gputailor_agent.rules.stated_memory import stated_evidence, stated_memory
 
 _ID: Final = "memory_bound"
 _RECOMPUTED: Final = Interval(low=1.0, high=4.0 / 3.0)
@@ -64,6 +68,9 @@ _MESSAGES: Final = {
     "here; every exporter that is understood has both",
     "memory_bound.preallocates": "unknown: it takes memory in advance ({evidence}), so that it is "
     "full says nothing; the engine's own metrics would tell",
+    "memory_bound.cached": "unknown: PyTorch keeps the memory that it has freed, so that "
+    "{peak:ratio} of the GPU's is in use says nothing, and no run failed for want of it; "
+    "torch.cuda.memory_stats() would tell (num_alloc_retries, num_ooms)",
     "memory_bound.shared": "it shares its GPU, so the memory in use is not its own",
     "memory_bound.risk_cache": "PyTorch keeps what it has freed: torch.cuda.max_memory_allocated() "
     "says how much was needed",
@@ -87,17 +94,26 @@ _MESSAGES: Final = {
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether the GPU's memory is the wall."""
     limits = RULE.limits(context)
-    silent = never_held(_ID, profile) or _not_judged(profile)
+    silent = never_held(_ID, profile) or _not_judged(profile, context)
     if silent is not None:
         return silent
     failed, lost = _failed(profile, context, limits)
     if failed.passed:
-        return _finding(profile, (failed,), failed.value, lost)
+        return _finding(profile, context, (failed,), failed.value, lost)
     basis = sizing(_ID, profile, context, limits)
     if isinstance(basis, Silence):
         return basis
     full = _full(profile, context, basis.uses, limits)
     evidence = (*basis.evidence, failed, full)
+    if full.passed and family(profile.workload) != "PyTorch":
+        return _finding(profile, context, evidence, full.value, 0)
+    return _not_full(profile, context, evidence, full)
+
+
+def _not_full(
+    profile: Profile, context: Context, evidence: tuple[Evidence, ...], full: Evidence
+) -> Silence:
+    """Return the silence where no run died of it, and a full card is not seen or says nothing."""
     if full.value is None:
         why = message("memory_bound.no_memory")
         return silence(
@@ -106,10 +122,12 @@ def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     if not full.passed:
         why = message("memory_bound.fine", peak=full.value)
         return silence(_ID, profile, SilenceKind.FINE, why, evidence)
-    return _finding(profile, evidence, full.value, 0)
+    why = message("memory_bound.cached", peak=full.value)
+    told = (*evidence, *stated_evidence(profile, stated_memory(profile, context)))
+    return silence(_ID, profile, SilenceKind.UNKNOWN, why, told)
 
 
-def _not_judged(profile: Profile) -> Silence | None:
+def _not_judged(profile: Profile, context: Context) -> Silence | None:
     workload = profile.workload
     if any(use.share < 1 for use in profile.gpus):
         why = message("memory_bound.shared")
@@ -117,7 +135,8 @@ def _not_judged(profile: Profile) -> Silence | None:
     if workload.preallocates:
         evidence = workload.preallocates_evidence or workload.framework or "detected"
         why = message("memory_bound.preallocates", evidence=evidence)
-        return silence(_ID, profile, SilenceKind.UNKNOWN, why, (_peak(profile),))
+        told = (_peak(profile), *stated_evidence(profile, stated_memory(profile, context)))
+        return silence(_ID, profile, SilenceKind.UNKNOWN, why, told)
     return None
 
 
@@ -177,7 +196,9 @@ def _full(profile: Profile, context: Context, uses: tuple[GpuUse, ...], limits: 
     )  # fmt: skip
 
 
-def _finding(profile: Profile, evidence: tuple[Evidence, ...], peak: Scalar, lost: int) -> Finding:
+def _finding(
+    profile: Profile, context: Context, evidence: tuple[Evidence, ...], peak: Scalar, lost: int
+) -> Finding:
     """``lost``: runs that seem to have died for want of memory; 0 where it was only full."""
     serves = profile.workload.task_class == TaskClass.INFERENCE
     confidence, reason = _confidence(profile, lost=lost > 0)
@@ -196,15 +217,19 @@ def _finding(profile: Profile, evidence: tuple[Evidence, ...], peak: Scalar, los
             risks=_risks(profile, lost=lost > 0, serves=serves),
             not_chosen=_not_chosen(profile, serves=serves),
         ),
-        (*evidence, _peak(profile)),
+        (
+            *evidence,
+            _peak(profile),
+            *stated_evidence(profile, stated_memory(profile, context)),
+        ),
     )
 
 
 def _confidence(profile: Profile, *, lost: bool) -> tuple[Confidence, str]:
-    if family(profile.workload) == "PyTorch" and not lost:
-        return Confidence.LOW, "PyTorch's cache counts as used, so it may need less"
     if lost:
         return Confidence.MEDIUM, "the run failed with its memory full; the log would say why"
+    if not profile.workload.framework:
+        return Confidence.LOW, "the framework is not known; most keep what they have freed"
     return Confidence.MEDIUM, "memory used is not always memory needed"
 
 

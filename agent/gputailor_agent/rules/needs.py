@@ -37,12 +37,14 @@ _RESOURCES: Final = (
 )
 
 
-def need_of(profile: Profile, context: Context, basis: Basis, limits: Limits) -> Need | Message:
-    """What candidates are held against, or why that is unknown."""
+def need_of(
+    rule: str, profile: Profile, context: Context, basis: Basis, limits: Limits
+) -> Need | Message:
+    """What candidates are held against, or why that is unknown, in the words of ``rule``."""
     now, uses = present_card(context, basis)
     if now is None:
         models = ", ".join(profile.device_models)
-        return message("smaller_gpu.no_model", model=models or "the GPU's model")
+        return message(f"{rule}.no_model", model=models or "the GPU's model")
     whole, why = cost_of(
         context, [(use, use.allocated_seconds / _HOUR * now.fraction) for use in uses]
     )
@@ -59,7 +61,14 @@ def need_of(profile: Profile, context: Context, basis: Basis, limits: Limits) ->
         links=profile.gpus_per_pod > 1 and _links_used(basis),
         price=whole.amount / hours,
         currency=whole.currency,
+        activity=_activity_known(basis, limits),
     )
+
+
+def _activity_known(basis: Basis, limits: Limits) -> bool:
+    """Whether any signal that tells how full kernels make the card was read for long enough."""
+    least = limits["coverage"] * basis.total.allocated_seconds
+    return any(basis.use(signal).observed_seconds >= least for _, signal, _ in _RESOURCES)
 
 
 def present_card(context: Context, basis: Basis) -> tuple[Candidate | None, tuple[GpuUse, ...]]:

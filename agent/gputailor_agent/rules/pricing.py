@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gputailor_agent.catalog import DeviceSpec, Price
+from gputailor_agent.catalog.prices import CURRENCY_LABEL, PRICE_LABEL
 from gputailor_agent.inventory.kinds import known_kind
 from gputailor_agent.inventory.nodes import mig_counts, mig_strategy
 from gputailor_agent.inventory.resources import gpu_resource
@@ -111,14 +112,20 @@ def find_spec(context: Context, model: str, memory_bytes: int | None) -> DeviceS
 
 
 def price_of(context: Context, spec: DeviceSpec | None, node: Node | None) -> Price | None:
-    """Price of one whole GPU per hour, on ``node`` where it is known; remembered."""
+    """Price of one whole GPU per hour, on ``node`` where it is known; remembered.
+
+    What a node's own labels tell comes first, and only for the kind of capacity that it has: what
+    it would cost as another kind they do not tell.
+    """
     if spec is None:
         return None
-    key = (
-        ("price", spec.key)
-        if node is None
-        else ("price", spec.key, node.instance_type, node.region, node.capacity_type)
-    )
+    key: tuple[str | None, ...] = ("price", spec.key)
+    labels: dict[str, str] = {}
+    if node is not None:
+        if context.nodes.get(node.name, node).capacity_type == node.capacity_type:
+            labels = node.labels
+        told = (labels.get(name) for name in (PRICE_LABEL, CURRENCY_LABEL))
+        key = (*key, node.instance_type, node.region, node.capacity_type, *told)
     if key not in context.remembered:
         context.remembered[key] = (
             context.catalogue.price(spec)
@@ -128,6 +135,7 @@ def price_of(context: Context, spec: DeviceSpec | None, node: Node | None) -> Pr
                 instance_type=node.instance_type,
                 region=node.region,
                 capacity_type=node.capacity_type or "on-demand",
+                labels=labels,
             )
         )
     found: Price | None = context.remembered[key]
@@ -170,10 +178,7 @@ def mig_fraction(spec: DeviceSpec | None, profile: str) -> float:
     """Return the part of a card that one MIG instance takes from it, 0..1."""
     known = next((mig for mig in spec.mig if mig.name == profile), None) if spec else None
     if known is not None:
-        return max(
-            known.compute_slices / known.of_compute_slices,
-            known.memory_slices / known.of_memory_slices,
-        )
+        return known.card_share
     found = _MIG_NAME.search(profile)
     return min(1.0, int(found.group(1)) / _MIG_SLICES) if found else 1.0
 

@@ -4,7 +4,7 @@ Width is SM activity / kernel activity in each second in which kernels ran. A MI
 the memory needed (peak x 1.15, x 1.25 after an OOM kill) fits, p98(width) x SMs <= 0.8 x SMs of the
 slice and p98(DRAM) <= 0.8 x its share of the bandwidth; the slowdown is the interval of
 ``smaller_gpu``. It is offered only where this cluster has no such slice yet: those it has are other
-devices, and ``smaller_gpu`` speaks of them. Several pods of one workload may share by MPS where
+devices, and ``mig_slice`` speaks of them. Several pods of one workload may share by MPS where
 their memory fits, the sum of p95(DRAM) is at most 0.5 and that of p98(width) at most 0.8: a trial,
 for how they disturb each other is not measured. Notebooks take turns (time-slicing). Without
 one-second values nothing is said. The rest of a card is worth money only once others take it, so
@@ -155,7 +155,7 @@ def _parts(case: Case, need: Need) -> Finding | Silence:
     here = {one.mig for one in present(case.context) if one.spec.key == need.spec.key}
     ready = next((one for one in fits if one.name in here), None)
     if ready is not None:
-        why = message("share.see_smaller_gpu", slice=ready.name)
+        why = message("share.see_mig_slice", slice=ready.name)
         return case.silent(SilenceKind.FINE, why, numbers)
     for one in fits:
         finding = _slice(case, need, one, slices, numbers)

@@ -50,7 +50,7 @@ SHARE_MESSAGES: Final = {
     "share.turns": "the notebook runs something {busy:ratio} of the time: {tenants:count} like it "
     "could take turns on one {model} (time-slicing)",
     "share.rest": "money is saved once others take the rest of the card, or fewer cards are kept",
-    "share.see_smaller_gpu": "this cluster has {slice} slices, which would do: see smaller_gpu",
+    "share.see_mig_slice": "this cluster has {slice} slices, which would do: see mig_slice",
     "share.too_large": "it is too large for a part of {model}: p98 of its width is {width:ratio}, "
     "of DRAM {dram:ratio}, and it needs {need:bytes}",
     "share.alone": "it is small enough to share {model}, but {model} cannot be cut into slices "

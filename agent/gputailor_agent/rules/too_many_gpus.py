@@ -1,17 +1,17 @@
-"""Too many GPUs: some of a pod's GPUs, or some replicas, never worked.
+"""Too many GPUs: some of a pod's GPUs never worked (replicas: ``too_many_replicas``).
 
 k GPUs never active of N: N - k would have done. Slowdown of N -> k GPUs with the work fixed:
-[max(1, N mean(SM) / k), N / k]; with runs of other sizes, fitted from them inside that interval.
+[max(1, N mean(SM) / k), N / k]; with runs of other sizes, fitted from them inside that interval;
+then widened by what measured runs strayed from this arithmetic (``margins``; docs/accuracy.md says
+how often the stated interval holds). So it may begin below 1: some jobs are faster on fewer GPUs.
 N counts GPUs that worked: those that never did take nothing with them when they go, so there the
-interval is [1, 1].
+interval is [1, 1], without a margin.
 All active but the sum of p95(SM) at most N / 4, batch only: "verify scaling", with low confidence
 and no saving counted, since ordinary training has a median SM activity of 34-50 %. GPUs that were
 never measured count as needed.
 """
 
 import math
-from collections import defaultdict
-from dataclasses import dataclass
 from typing import Final
 
 from gputailor_agent.model.inventory import Outcome
@@ -27,7 +27,6 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import GpuUse, Profile
 from gputailor_agent.model.usage import NO_USE
-from gputailor_agent.profiles import busy_signal
 from gputailor_agent.rules import changes
 from gputailor_agent.rules.base import (
     Context,
@@ -48,7 +47,8 @@ from gputailor_agent.rules.gates import (
     sizing,
     steady_mean,
 )
-from gputailor_agent.rules.idleness import VIDEO_SIGNALS
+from gputailor_agent.rules.margins import fewer_gpus_margins, margin_words, widened
+from gputailor_agent.rules.members import Member, members_of, sure_of_zero
 from gputailor_agent.rules.pricing import MONEY_MESSAGES, is_service, monthly, not_counted
 from gputailor_agent.rules.slowdown import FEWER_FORMULA, fewer_gpus, fitted
 
@@ -64,7 +64,6 @@ _THRESHOLDS: Final = (
         "sum of p95(SM) of a pod's GPUs, as a share of their number, at or below which fewer are "
         "worth a try",
     ),
-    Threshold("replica_hours", 24, "hours", "a replica younger than this is not called unused"),
 )
 
 _MESSAGES: Final = {
@@ -72,8 +71,6 @@ _MESSAGES: Final = {
     **MONEY_MESSAGES,
     "too_many_gpus.never_active": "{unused:count} of {gpus:count} GPUs per pod never worked in "
     "any run of the window: ask for {needed:count}",
-    "too_many_gpus.too_many_replicas": "{unused:count} of {replicas:count} replicas never worked "
-    "in the window: {needed:count} would do",
     "too_many_gpus.verify_scaling": "all {gpus:count} GPUs worked, but together as much as "
     "{sum_p95:count} full ones (sum of p95 of {signal}): try {needed:count} and compare the run "
     "time",
@@ -86,79 +83,30 @@ _MESSAGES: Final = {
     "if {needed:count} does not fit the model, take {divisor:count}",
     "too_many_gpus.risk_visible": "the program must not count on the GPUs taken away (device ids, "
     "world size)",
-    "too_many_gpus.risk_load": "the load may need the spare replicas at times the window did not "
-    "see",
     "too_many_gpus.risk_scaling": "runs may take up to {high:factor} the time",
     "too_many_gpus.kernel_only": "SM activity cannot be read here; {signal} stands in for it, "
     "which is higher",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Pod:
-    """All GPUs of one pod; ``idle`` are those that surely never worked."""
-
-    uses: tuple[GpuUse, ...]
-    idle: int
-    live: bool
-
-    @property
-    def needed(self) -> int:
-        return len(self.uses) - self.idle
-
-
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
-    """Say whether fewer GPUs per pod, or fewer replicas, would have done."""
+    """Say whether fewer GPUs per pod would have done."""
     limits = RULE.limits(context)
     basis = sizing(_ID, profile, context, limits)
     if isinstance(basis, Silence):
         return basis
-    pods = _pods(profile, context, limits)
+    pods = members_of(profile, context, limits["coverage"])
     per_pod = round(profile.gpus_per_pod)
-    live = [pod for pod in pods if pod.live]
-    replicas = is_service(profile) and len(live) > 1
-    if per_pod <= 1 and not replicas:
+    if per_pod <= 1:
         why = message("too_many_gpus.one_gpu")
         return silence(_ID, profile, SilenceKind.NOT_APPLICABLE, why, basis.evidence)
     needed = max(pod.needed for pod in pods)
     if needed == 0:
         why = message("too_many_gpus.none_active")
         return silence(_ID, profile, SilenceKind.FINE, why, basis.evidence)
-    if per_pod > 1 and needed < per_pod:
+    if needed < per_pod:
         return _never_active(profile, context, basis, per_pod, needed)
-    if replicas:
-        used = [pod for pod in live if not _unused_replica(pod, limits)]
-        if 0 < len(used) < len(live):
-            return _replicas(profile, context, basis, len(live), len(used))
     return _by_load(profile, basis, pods, per_pod, limits)
-
-
-def _pods(profile: Profile, context: Context, limits: Limits) -> list[_Pod]:
-    by_pod: dict[tuple[str, str, str], list[GpuUse]] = defaultdict(list)
-    for use in profile.gpus:
-        by_pod[use.namespace, use.pod, use.pod_uid].append(use)
-    return [
-        _Pod(
-            uses=tuple(uses),
-            idle=sum(1 for use in uses if _never_worked(use, limits["coverage"])),
-            live=context.holdings.holds_now(uses[0], profile.window),
-        )
-        for _, uses in sorted(by_pod.items())
-    ]
-
-
-def _never_worked(use: GpuUse, coverage: float) -> bool:
-    """Whether the device was watched for long enough and every signal stayed at zero."""
-    busy = use.signals.get(busy_signal(use.signals), NO_USE)
-    if use.allocated_seconds <= 0 or busy.observed_seconds < coverage * use.allocated_seconds:
-        return False
-    names = ("kernel", "sm", "tensor", "graphics", *VIDEO_SIGNALS)
-    return all(use.signals.get(name, NO_USE).active_seconds == 0 for name in names)
-
-
-def _unused_replica(pod: _Pod, limits: Limits) -> bool:
-    held = max(use.allocated_seconds for use in pod.uses)
-    return pod.needed == 0 and held >= limits["replica_hours"] * 3600
 
 
 def _mean(basis: Basis) -> tuple[str, float]:
@@ -173,6 +121,8 @@ def _slowdown(
     signal, mean = _mean(basis)
     interval = fewer_gpus(now, then, mean)
     formula = FEWER_FORMULA.replace("u", signal)
+    if then == now:  # nothing that works is taken away
+        return interval, _numbers(profile, signal, mean, interval, formula)
     sizes = [
         (run.gpus, _length(run.started, run.finished, run_seconds(run)))
         for run in profile.runs
@@ -183,13 +133,21 @@ def _slowdown(
         low = min(max(fit.low, interval.low), interval.high)
         interval = Interval(low=low, high=max(low, min(fit.high, interval.high)))
         formula += "; inside it a + b / GPUs fitted to the runs' times"
-    evidence = (
+    margins = fewer_gpus_margins()
+    formula += f"; {margin_words(margins)}"
+    wide = widened(interval, margins)
+    return wide, _numbers(profile, signal, mean, wide, formula)
+
+
+def _numbers(
+    profile: Profile, signal: str, mean: float, interval: Interval, formula: str
+) -> tuple[Evidence, ...]:
+    return (
         noted(f"mean {signal}", mean, unit="ratio", profile=profile, signal=signal,
               formula="active / observed seconds without warm-up"),
         noted("slowdown at least", interval.low, unit="factor", profile=profile, formula=formula),
         noted("slowdown at most", interval.high, unit="factor", profile=profile, formula=formula),
     )  # fmt: skip
-    return interval, evidence
 
 
 def _length(started: float | None, finished: float | None, otherwise: float) -> float:
@@ -210,7 +168,7 @@ def _never_active(
         message=message(
             "too_many_gpus.never_active", unused=per_pod - needed, gpus=per_pod, needed=needed
         ),
-        confidence=_confidence(basis),
+        confidence=sure_of_zero(basis),
         evidence=(
             *basis.evidence,
             held_against("GPUs that worked, most of any pod", needed, "<", per_pod, unit="gpus",
@@ -226,11 +184,6 @@ def _never_active(
     )  # fmt: skip
 
 
-def _confidence(basis: Basis) -> Confidence:
-    video = all(basis.use(name).observed_seconds > 0 for name in VIDEO_SIGNALS)
-    return Confidence.HIGH if video else Confidence.MEDIUM
-
-
 def _risks(basis: Basis, now: int, then: int) -> tuple[Message, ...]:
     risks = []
     if now % then:
@@ -242,40 +195,13 @@ def _risks(basis: Basis, now: int, then: int) -> tuple[Message, ...]:
     return tuple(risks)
 
 
-def _replicas(profile: Profile, context: Context, basis: Basis, now: int, used: int) -> Finding:
-    interval, evidence = _slowdown(profile, basis, used, used)
-    share = (now - used) / now
-    return Finding(
-        id=finding_id(profile, _ID),
-        cluster=profile.workload.cluster,
-        workload_id=profile.workload.id,
-        rule=_ID,
-        severity=Severity.HIGH if share >= _HALF else Severity.MEDIUM,
-        message=message(
-            "too_many_gpus.too_many_replicas", unused=now - used, replicas=now, needed=used
-        ),
-        confidence=_confidence(basis),
-        evidence=(
-            *basis.evidence,
-            held_against("replicas that worked", used, "<", now, unit="count", profile=profile,
-                         signal=basis.busy, formula="pods of which some GPU was active"),
-            *evidence,
-        ),
-        change=changes.set_replicas(profile, used),
-        saving=monthly(profile, context).saving(share),
-        slowdown=interval,
-        risks=(message("too_many_gpus.risk_load"),),
-        window=profile.window,
-    )  # fmt: skip
-
-
 def _by_load(
-    profile: Profile, basis: Basis, pods: list[_Pod], per_pod: int, limits: Limits
+    profile: Profile, basis: Basis, pods: list[Member], per_pod: int, limits: Limits
 ) -> Finding | Silence:
     """All GPUs worked: fewer are worth a try only where a batch's sum of p95 is a quarter of N."""
     signal, _ = _mean(basis)
     fine = message("too_many_gpus.all_active")
-    if is_service(profile) or per_pod <= 1:
+    if is_service(profile):
         return silence(_ID, profile, SilenceKind.FINE, fine, basis.evidence)
     judged = set(map(id, basis.uses))
     sums = [_sum_p95([use for use in pod.uses if id(use) in judged], signal) for pod in pods]
@@ -360,7 +286,7 @@ def _verify_scaling(
 RULE: Final = Rule(
     id=_ID,
     title="Too many GPUs",
-    summary="Some GPUs of each pod, or some replicas, never work.",
+    summary="Some GPUs of each pod never work.",
     signals=("kernel", "sm", "encoder", "decoder"),
     thresholds=_THRESHOLDS,
     messages=_MESSAGES,

@@ -3,13 +3,14 @@
 import logging
 import time
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Final
 
-from gputailor_agent.assessment import Assessment, assess_store
+from gputailor_agent.assessment import Assessment, assess, assess_store
 from gputailor_agent.model.inventory import Inventory
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.model.profile import Window
-from gputailor_agent.model.usage import HOUR_SECONDS
+from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageRow
 from gputailor_agent.profiles.edges import snapped
 from gputailor_agent.rules.base import Catalogue
 from gputailor_agent.schedule.backfill import Backfill
@@ -100,8 +101,12 @@ class Judging:
         problems: Iterable[str],
         *,
         start: float | None = None,
+        strangers: bool = True,
     ) -> Assessment:
-        """Judge the window that ends at ``end`` as of ``now``; it begins as settings say."""
+        """Judge the window that ends at ``end`` as of ``now``; it begins as settings say.
+
+        Without ``strangers`` only what the inventory knows.
+        """
         window = self.window(end) if start is None else Window(start=start, end=end)
         with self._store.transaction() as tx:
             decisions = Ledger(tx).decisions(self.settings.cluster)
@@ -117,7 +122,42 @@ class Judging:
             problems=(*problems, *self._backfill.problems) if self._backfill else tuple(problems),
             sources=self._sources(),
             decisions=decisions,
+            strangers=strangers,
         )
+
+    def assess_open(
+        self,
+        inventory: Inventory,
+        young: tuple[list[UsageRow], list[Device]],
+        start: float,
+        now: float,
+        problems: Iterable[str],
+    ) -> Assessment:
+        """Judge the pods of ``inventory`` from ``start`` to ``now``.
+
+        ``young``: rows and devices of hours that are too young to be in the store.
+        """
+        names = sorted({(pod.namespace, pod.name) for pod in inventory.pods})
+        wanted, (rows, devices) = set(names), young
+        with self._store.transaction() as tx:
+            decisions = Ledger(tx).decisions(self.settings.cluster)
+        known = self._store.devices(self.settings.cluster)
+        with self._store.reading_usage(self.settings.cluster) as usage:
+            return assess(
+                chain(
+                    usage.parts(start, now, names),
+                    (row for row in rows if (row.key.namespace, row.key.pod) in wanted),
+                ),
+                (*known, *devices),
+                inventory,
+                window=Window(start=start, end=now),
+                now=now,
+                catalogue=self._catalogue,
+                settings=self.settings.assessment,
+                problems=tuple(problems),
+                sources=self._sources(),
+                decisions=decisions,
+            )
 
     def _sources(self) -> tuple[str, ...]:
         if self._backfill is not None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gputailor_agent.schedule import holding
-from gputailor_agent.store import Outbox, Store, StoreError, Transaction
+from gputailor_agent.store import Outbox, Store, StoreError, StoreLockedError, Transaction
 from gputailor_agent.store.lease import Held, held, still_held
 
 LEASE_SECONDS: Final = 40.0
@@ -22,6 +22,8 @@ BEATS_PER_LEASE: Final = 4
 #: A row that ended longer ago than clocks of machines differ is nobody's.
 _LONG_OVER_SECONDS: Final = 600.0
 _LOOK_SECONDS: Final = 0.5
+#: So long a store that another process keeps locked is waited for at the start.
+_LOCKED_PATIENCE_SECONDS: Final = 300.0
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,7 @@ class Lease:
         self._tell_lost = lost
         self._token: int | None = None
         self._lost = False
+        self._told_locked = False
 
     @property
     def lost(self) -> bool:
@@ -69,20 +72,20 @@ class Lease:
         A row of an agent that was killed elsewhere is watched for the whole lease first. ``pause``
         waits so many seconds, ``passed`` returns seconds of a clock that nobody sets.
         """
-        first = self._look()
-        token = self._try(first) if first is None or self._free(first) else None
         began = passed()
+        first = self._store.holder(self._cluster)
+        token = self._try(first, 0.0) if first is None or self._free(first) else None
         if token is None and first is not None:
             log.info(
                 "%s may still work on this store; watching for %g s", _words(first), self._seconds
             )
         while token is None:
             pause(_LOOK_SECONDS)
-            seen = self._look()
+            seen, waited = self._store.holder(self._cluster), passed() - began
             if seen != first and not (seen is None or self._free(seen)):
                 raise LeaseError(self._refusal(seen))
-            if seen is None or self._free(seen) or passed() - began >= self._seconds:
-                token = self._try(seen)
+            if seen is None or self._free(seen) or waited >= self._seconds:
+                token = self._try(seen, waited)
         self._token = token
         self._store.fence = self.check
 
@@ -117,24 +120,29 @@ class Lease:
         except StoreError:
             log.exception("the store could not be given back; the lease ends by itself")
 
-    def _look(self) -> Held | None:
-        with self._store.transaction() as tx:
-            return held(tx, self._cluster)
-
     def _free(self, seen: Held) -> bool:
         over = self._clock() - seen.until
         mine = seen.holder == self._holder
         return mine or over > _LONG_OVER_SECONDS or holding.certainly_gone(seen.holder)
 
-    def _try(self, seen: Held | None) -> int | None:
-        """Take the row as it was ``seen``; None when somebody else was quicker."""
+    def _try(self, seen: Held | None, waited: float) -> int | None:
+        """Take the row as it was ``seen``; None when somebody else was quicker, or is writing."""
         now = self._clock()
-        with self._store.transaction() as tx:
-            if held(tx, self._cluster) != seen:
-                return None
-            return Outbox(tx).hold(
-                self._cluster, self._holder, now=now, until=now + self._seconds, gone=_anybody
-            )
+        try:
+            with self._store.transaction() as tx:
+                if held(tx.connection, self._cluster) != seen:
+                    return None
+                return Outbox(tx).hold(
+                    self._cluster, self._holder, now=now, until=now + self._seconds, gone=_anybody
+                )
+        except StoreLockedError as error:
+            told = _locked(seen)
+            if waited >= _LOCKED_PATIENCE_SECONDS:
+                raise LeaseError(f"{told}; this one waited {waited:.0f} s and gives up") from error
+            if not self._told_locked:
+                self._told_locked = True
+                log.warning("%s; waiting for it", told)
+            return None
 
     def _refusal(self, seen: Held) -> str:
         return (
@@ -142,6 +150,15 @@ class Lease:
             "gave a sign of life while this one waited. Two agents would count everything twice: "
             "stop that one, or give this one another --store or --cluster"
         )
+
+
+def _locked(seen: Held | None) -> str:
+    """Why nobody can write, in words: a frozen process keeps its lock for as long as it is."""
+    who = "another process" if seen is None else f"another process (the last was {_words(seen)})"
+    return (
+        f"{who} holds the store in the middle of writing and does not go on: it is stopped, or "
+        "very slow. Let it go on (kill -CONT) or end it; nothing is lost by that"
+    )
 
 
 def _words(seen: Held) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gputailor_agent.model.usage import Page, UsageRow
 from gputailor_agent.rollup import encode_state
 from gputailor_agent.schedule.keeping import job_name, restored
+from gputailor_agent.schedule.reliving import Reliving
 from gputailor_agent.schedule.settings import PageSource, ServiceSettings
 from gputailor_agent.schedule.telemetry import Telemetry
 from gputailor_agent.store import Store, Transaction
@@ -54,6 +55,7 @@ class Measuring:
         self._rolling = threading.RLock()  # the rollup and what is written from it
         self._scraping = threading.Lock()  # rounds, so that pages come in order
         self._checkpointed = float("-inf")
+        self._reliving = Reliving(settings.spread_after_seconds)
         self._rollup = restored(store, settings, telemetry)
         self._held: dict[str, tuple[Holding, ...]] = {}  # by exporter
 
@@ -73,6 +75,7 @@ class Measuring:
             result = self.source.scrape(now)
             with self._rolling:
                 self._rollup.mind_clock(now)
+                self._reliving.look(now)
                 answered = [self._add(page) for page in result.pages]
                 self._telemetry.rollup_problems(self._rollup.problems)
                 if not 0 <= now - self._checkpointed < self._settings.checkpoint_seconds:
@@ -118,8 +121,9 @@ class Measuring:
         rows = list(rows)
         try:
             body = encode_state(self._rollup.state())
+            kept = list(self._reliving.kept(rows, self._store, self._settings.cluster))
             with self._store.transaction() as tx:
-                tx.put_usage(rows)
+                tx.put_usage(kept)
                 tx.put_devices(self._rollup.devices())
                 tx.put_checkpoint(job_name(self._settings, "rollup"), body)
                 if more is not None:
@@ -128,4 +132,4 @@ class Measuring:
             self._rollup.give_back(rows)
             raise
         self._checkpointed = now
-        self._telemetry.wrote_rows(len(rows))
+        self._telemetry.wrote_rows(len(kept))

@@ -15,7 +15,6 @@ import msgspec
 
 from gputailor_agent.model.inventory import Workload
 from gputailor_agent.model.judgement import (
-    Confidence,
     Finding,
     Plan,
     SilenceKind,
@@ -47,9 +46,12 @@ class Notice:
 
 
 def idle_finding(verdict: Verdict) -> Finding | None:
-    """What the rule ``idle`` found, if it is sure enough to be told at once."""
+    """What the rule ``idle`` found, at its time of a notice already.
+
+    Its confidence is low then; the notice says so, and how long such idleness lasted elsewhere.
+    """
     for found in (verdict.primary, *verdict.alternatives):
-        if found is not None and found.rule == _RULE and found.confidence != Confidence.LOW:
+        if found is not None and found.rule == _RULE:
             return found
     return None
 

@@ -9,6 +9,7 @@ from gputailor_agent.schedule.delivering import Delivery
 from gputailor_agent.schedule.judging import Judging
 from gputailor_agent.schedule.keeping import job_name
 from gputailor_agent.schedule.lease import Lease
+from gputailor_agent.schedule.live import Live
 from gputailor_agent.schedule.measuring import Measuring
 from gputailor_agent.schedule.settings import ServiceSettings
 from gputailor_agent.schedule.telemetry import Telemetry
@@ -26,6 +27,7 @@ class Parts:
     judging: Judging
     backfill: Backfill | None
     delivery: Delivery
+    live: Live | None  # of the time since the last hour that is kept
     lease: Lease | None
     clock: Callable[[], float]
     first_start: float  # Unix seconds: nothing before it is owed

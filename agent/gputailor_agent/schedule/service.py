@@ -7,10 +7,12 @@ store at the start and at each tick; jobs are files of their own in ``schedule.j
 import logging
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from apscheduler.jobstores.base import JobLookupError
 from prometheus_client import CollectorRegistry
 
 from gputailor_agent.ledger import records
@@ -26,6 +28,7 @@ from gputailor_agent.schedule.jobs.recommend import make_plan
 from gputailor_agent.schedule.judging import Judging
 from gputailor_agent.schedule.keeping import first_start
 from gputailor_agent.schedule.lease import Lease
+from gputailor_agent.schedule.live import Live
 from gputailor_agent.schedule.measuring import Measuring, ScrapeRound
 from gputailor_agent.schedule.parts import Parts
 from gputailor_agent.schedule.settings import (
@@ -53,8 +56,8 @@ class AgentService:
     """One cluster's agent. ``clock`` returns Unix seconds; nothing else here reads a clock.
 
     ``inventory_reader`` may raise: then the last known inventory is used and the plan says so.
-    ``fill`` reads usage from a server that keeps it, instead of a ``source``. ``lease``: taken
-    already; without one nothing keeps a second agent away.
+    ``fill`` reads usage from a server that keeps it, instead of a ``source``, and ``live`` what is
+    too young to be kept. ``lease``: taken already; without one nothing keeps a second agent away.
     """
 
     def __init__(  # noqa: PLR0917 - the six parts it is made of, in the order of the data's way
@@ -68,6 +71,7 @@ class AgentService:
         *,
         telemetry: Telemetry | None = None,
         fill: HistoryFiller | None = None,
+        live: Live | None = None,
         delivery: Delivery | None = None,
         lease: Lease | None = None,
         store_file: Path | None = None,
@@ -93,6 +97,7 @@ class AgentService:
             measuring=measuring,
             judging=judging,
             backfill=backfill,
+            live=live,
             delivery=delivery or Delivery.nowhere(store, settings.cluster, clock),
             lease=lease,
             clock=clock,
@@ -165,9 +170,16 @@ class AgentService:
         return entries, records(entries)
 
     def start(self) -> None:
-        """Begin in the background: at once one scrape and everything that is due."""
+        """Begin in the background: at once one scrape and everything that is due.
+
+        Whoever breaks into it (a signal) finds nothing running afterwards.
+        """
         self._scheduler = build_scheduler(self._wakes(), self.telemetry.ran)
-        self._scheduler.start()
+        try:
+            self._scheduler.start()
+        except BaseException:
+            self.stop()
+            raise
 
     def _wakes(self) -> Iterator[Wake]:
         settings = self.settings
@@ -194,7 +206,8 @@ class AgentService:
         for job in self._scheduler.get_jobs() if self._scheduler is not None else ():
             if too_far_ahead(job, now):
                 log.warning("the clock was set back; %s goes on from now", job.id)
-                job.modify(next_run_time=datetime.fromtimestamp(now, UTC))
+                with suppress(JobLookupError):  # it ran meanwhile, and does not come again
+                    job.modify(next_run_time=datetime.fromtimestamp(now, UTC))
             if job.next_run_time is not None and job.id in {one.name for one in self._jobs}:
                 self.telemetry.tasks.next(job.id, job.next_run_time.timestamp())
 
@@ -231,7 +244,8 @@ class AgentService:
             delivery.stop()
             if not self.overtaken:
                 self.flush(self.parts.clock())  # whatever a mail server makes us wait for
-            self._scheduler.shutdown(wait=True)
+            if self._scheduler.running:
+                self._scheduler.shutdown(wait=True)
             self._scheduler = None
         if self.overtaken:
             return

@@ -43,7 +43,9 @@ class _HolderValues:
         elif place.field is not Field.LAST_ACTIVE or value > 0:  # 0: never, which is None here
             self.plain[place.field] = value
 
-    def counters(self, holder: Holder, bounds: tuple[float, ...]) -> ContainerCounters:
+    def counters(
+        self, holder: Holder, bounds: tuple[float, ...], device: dict[str, float]
+    ) -> ContainerCounters:
         """The finished value; pairs and histograms that are not whole are left out."""
         active = self.keyed.get(Field.ACTIVE, {})
         observed = self.keyed.get(Field.OBSERVED, {})
@@ -55,6 +57,7 @@ class _HolderValues:
             histogram=_whole_histograms(self.buckets, bounds),
             conditions=self.keyed.get(Field.CONDITIONS, {}),
             link_bytes=self.keyed.get(Field.LINK_BYTES, {}),
+            device=device,
             **self.plain,
         )
 
@@ -82,16 +85,19 @@ def _whole_histograms(
 class _DeviceValues:
     """What one page says about one device."""
 
-    __slots__ = ("base", "plain")
+    __slots__ = ("base", "counters", "plain")
 
     def __init__(self, base: Device) -> None:
         self.base = base
+        self.counters: dict[str, float] = {}
         self.plain: dict[str, Any] = {}
 
     def put(self, place: Place, value: float) -> None:
         """Keep one value; the info series tells most about the device."""
         if place.field is Field.INFO and place.device is not None:
             self.base = place.device
+        elif place.field is Field.DEVICE:
+            self.counters[place.key] = value
         elif place.field is Field.UP:
             self.plain["up"] = value > 0
         elif place.field is Field.MEMORY_TOTAL:
@@ -102,6 +108,15 @@ class _DeviceValues:
     def device(self, at: float) -> Device:
         """The finished value, last seen at ``at``."""
         return msgspec.structs.replace(self.base, last_seen=at, **self.plain)
+
+
+def _counters_of(uuid: str, devices: Mapping[str, _DeviceValues]) -> dict[str, float]:
+    """Counters of a device; a MIG instance's clocks are those of its parent."""
+    own = devices.get(uuid)
+    if own is None:
+        return {}
+    parent = devices.get(own.base.parent_uuid)
+    return own.counters if parent is None else {**parent.counters, **own.counters}
 
 
 def assemble(placed: Placed, *, at: float, exporter: str) -> Page:
@@ -129,6 +144,9 @@ def assemble(placed: Placed, *, at: float, exporter: str) -> Page:
         exporter=exporter,
         process_started=started,
         devices=tuple(values.device(at) for values in devices.values()),
-        containers=tuple(values.counters(holder, bounds) for holder, values in holders.items()),
+        containers=tuple(
+            values.counters(holder, bounds, _counters_of(holder.gpu_uuid, devices))
+            for holder, values in holders.items()
+        ),
         histogram_bounds=bounds,
     )

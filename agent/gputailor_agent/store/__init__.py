@@ -3,7 +3,7 @@
 SQLite in a file by default, PostgreSQL by the same code. Nothing here reads a clock.
 """
 
-from gputailor_agent.store.database import StoreError
+from gputailor_agent.store.database import StoreError, StoreLockedError
 from gputailor_agent.store.outbox import Letter, Outbox, Spell
 from gputailor_agent.store.reading import KeptReport, Period
 from gputailor_agent.store.store import Store
@@ -17,5 +17,6 @@ __all__ = [
     "Spell",
     "Store",
     "StoreError",
+    "StoreLockedError",
     "Transaction",
 ]

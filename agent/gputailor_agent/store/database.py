@@ -40,7 +40,7 @@ _HINTS: Final = {
     "unable to open": "check that the folder exists and that this user may write to it",
     "readonly": "this user may not write to the file or its folder",
     "read-only": "this user may not write to it",
-    "locked": "another process holds it; stop that one or name another file",
+    "locked": "another process is in the middle of writing to it; it is tried again later",
     "disk is full": "make room on the disk",
     "No space left": "make room on the database's disk",
     "disk I/O error": "is the disk full, a quota reached, or the file on a network share?",
@@ -57,11 +57,17 @@ _HINTS: Final = {
     "closed": "the database went away; the agent connects again by itself",
 }
 
+_LOCKED: Final = ("database is locked", "lock timeout")
+
 _VERSION_TABLE: Final = "alembic_version"
 
 
 class StoreError(Exception):
     """The store cannot be used; the text says where, why and what to do."""
+
+
+class StoreLockedError(StoreError):
+    """Another process is writing and does not end: the same may work later."""
 
 
 def store_url(where: str | Path) -> URL:
@@ -231,7 +237,8 @@ def explained_on(error: Exception, name: str) -> StoreError:
     """Return a clear error for a failure of the store that is called ``name``."""
     cause = " ".join(str(getattr(error, "orig", error)).split())
     hint = next((hint for part, hint in _HINTS.items() if part in cause), "check the address")
-    return StoreError(f"the store {name} cannot be used: {cause}; {hint}")
+    kind = StoreLockedError if any(word in cause for word in _LOCKED) else StoreError
+    return kind(f"the store {name} cannot be used: {cause}; {hint}")
 
 
 def explained(error: Exception, engine: Engine) -> StoreError:

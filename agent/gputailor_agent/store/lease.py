@@ -5,7 +5,7 @@ take-over either comes before a transaction, which then sees it, or after it.
 """
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from gputailor_agent.store.outbox_tables import holders
 from gputailor_agent.store.writing import Transaction
@@ -19,10 +19,10 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     until: float
 
 
-def held(tx: Transaction, cluster: str) -> Held | None:
+def held(connection: Connection, cluster: str) -> Held | None:
     """Return who works for the cluster; None where nobody ever did."""
     query = select(holders).where(holders.c.cluster == cluster)
-    row = tx.connection.execute(query).one_or_none()
+    row = connection.execute(query).one_or_none()
     return None if row is None else Held(holder=row.holder, token=row.token, until=row.until)
 
 

@@ -4,6 +4,7 @@ Rows of the same key in one call count as written one after another: the last on
 """
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from sqlalchemy import Connection, Insert, Select, Table, column, select, text
@@ -11,8 +12,8 @@ from sqlalchemy import table as scratch_table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
-#: From so many rows on COPY is worth its three statements.
-_COPY_ROWS: Final = 200
+#: From so many rows on what is made for many (COPY's three statements) is worth its beginning.
+_MANY_ROWS: Final = 200
 
 
 def upsert(
@@ -43,8 +44,12 @@ def upsert(
         return changed
 
     if connection.dialect.name != "postgresql":
-        connection.execute(resolved(sqlite.insert(table)), ordered)
-    elif len(ordered) < _COPY_ROWS:
+        insert = resolved(sqlite.insert(table))
+        if more or len(ordered) < _MANY_ROWS:
+            connection.execute(insert, ordered)
+        else:
+            _prepared(connection, insert, given, ordered)
+    elif len(ordered) < _MANY_ROWS:
         connection.execute(resolved(postgresql.insert(table)), ordered)
     else:
         copied = _copied(connection, table, given, ordered)
@@ -61,6 +66,15 @@ def _last_of_each(
         if not newest or key not in last or row[newest] >= last[key][newest]:
             last[key] = row
     return [last[key] for key in sorted(last)]
+
+
+def _prepared(
+    connection: Connection, insert: Insert, names: list[str], rows: Sequence[dict[str, Any]]
+) -> None:
+    """Hand rows to the driver as they are: their types are SQLite's own."""
+    compiled: Any = insert.compile(dialect=connection.dialect, column_keys=names)
+    order = itemgetter(*compiled.positiontup)
+    connection.exec_driver_sql(str(compiled), [order(row) for row in rows])
 
 
 def _copied(

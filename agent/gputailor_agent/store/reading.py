@@ -26,17 +26,18 @@ from gputailor_agent.model.judgement import Finding, Plan
 from gputailor_agent.model.packed import DAY_SECONDS
 from gputailor_agent.model.profile import Window
 from gputailor_agent.model.usage import HOUR_SECONDS, Device
-from gputailor_agent.store import tables
+from gputailor_agent.store import sharing, tables
 
 #: Not seen for so long, though every reading since was incomplete: taken as gone.
 UNSEEN_SECONDS: Final = 86400.0
 
+#: Records that are in memory as the database gave them.
+_BATCH: Final = 2000
+
 _LIVE: Final = frozenset({"Pending", "Running", "Unknown"})
 
-_POD: Final = msgspec.msgpack.Decoder(Pod)
 _NODE: Final = msgspec.msgpack.Decoder(Node)
 _OWNER: Final = msgspec.msgpack.Decoder(Owner)
-_DEVICE: Final = msgspec.msgpack.Decoder(Device)
 _WORKLOAD: Final = msgspec.msgpack.Decoder(Workload)
 _RUN: Final = msgspec.msgpack.Decoder(Run)
 _PLAN: Final = msgspec.json.Decoder(Plan)
@@ -88,7 +89,9 @@ def devices(connection: Connection, cluster: str) -> list[Device]:
     """Return every device ever seen, by UUID."""
     table = tables.devices
     query = select(table.c.detail).where(table.c.cluster == cluster).order_by(table.c.gpu_uuid)
-    return [_DEVICE.decode(detail) for detail in connection.scalars(query)]
+    made = sharing.devices()
+    stored = connection.execution_options(yield_per=_BATCH).scalars(query)
+    return [made.decoded(detail) for detail in stored]
 
 
 def inventory(
@@ -104,12 +107,13 @@ def inventory(
     found = select(pods.c.detail, pods.c.seen_at).where(
         pods.c.cluster == cluster, pods.c.seen_at >= oldest, pods.c.seen_at <= at
     )
+    made = sharing.pods()
     return Inventory(
         cluster=cluster,
         at=at,
         pods=tuple(
-            _as_last_seen(_POD.decode(detail), seen_at, gone_before)
-            for detail, seen_at in connection.execute(found)
+            _as_last_seen(made.decoded(detail), seen_at, gone_before)
+            for detail, seen_at in connection.execution_options(yield_per=_BATCH).execute(found)
         ),
         nodes=tuple(
             _NODE.decode(detail)

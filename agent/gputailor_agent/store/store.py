@@ -24,8 +24,9 @@ from gputailor_agent.store.database import (
     vacuum,
     writer,
 )
+from gputailor_agent.store.lease import Held, held
 from gputailor_agent.store.reading import KeptReport, Period
-from gputailor_agent.store.usage import StoredUse, usage_parts, usage_rows
+from gputailor_agent.store.usage import StoredUse, UsageReading
 from gputailor_agent.store.writing import Transaction
 
 
@@ -131,15 +132,26 @@ class Store:
         with self._reading() as connection:
             return reading.clusters(connection)
 
+    @contextmanager
+    def reading_usage(self, cluster: str) -> Iterator[UsageReading]:
+        """Read a cluster's use in several goes; all of them see what was there at the first."""
+        with self._reading() as connection:
+            yield UsageReading(connection, cluster)
+
     def usage(self, cluster: str, start: float, end: float) -> Iterator[UsageRow]:
         """Yield hourly rows that touch [start, end) (Unix seconds), a few thousand in memory."""
-        with self._reading() as connection:
-            yield from usage_rows(connection, cluster, start, end)
+        with self.reading_usage(cluster) as reading:
+            yield from reading.rows(start, end)
 
     def usage_parts(self, cluster: str, start: float, end: float) -> Iterator[StoredUse]:
         """Yield the same use, days that are over summed up: what profiles are built from."""
+        with self.reading_usage(cluster) as reading:
+            yield from reading.parts(start, end)
+
+    def holder(self, cluster: str) -> Held | None:
+        """Return who works for a cluster, whoever is in the middle of writing; None: nobody yet."""
         with self._reading() as connection:
-            yield from usage_parts(connection, cluster, start, end)
+            return held(connection, cluster)
 
     def usage_span(self, cluster: str) -> tuple[int, int] | None:
         """Return the first and the last hour with a row (their starts); None without any."""

@@ -7,7 +7,6 @@ from typing import Any, Final
 import msgspec
 
 from gputailor_agent.model.packed import (
-    BUSY_SIGNALS,
     HourUse,
     PackedDetail,
     PackedHour,
@@ -40,14 +39,13 @@ FIGURES: Final = (
 class _DayDetail(msgspec.Struct, array_like=True):
     """What a day's row holds beside its columns.
 
-    Of each hour: its place in the day, allocated seconds, index into ``BUSY_SIGNALS``, observed and
-    active seconds. Whole numbers are written as such: three bytes instead of nine.
+    Whole numbers of hours are written as such: three bytes instead of nine.
     """
 
     detail: PackedDetail
     share_seconds: float
     largest_share: float
-    hours: list[tuple[int, float, int, float, float]]
+    hours: list[HourUse]
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -82,10 +80,10 @@ def day_columns(cluster: str, day: int, place: Place, hours: list[PackedHour]) -
     if whole.allocated_seconds > 0:
         share = whole.share_seconds / whole.allocated_seconds
     courses = [
-        (
-            (one.hour - day) // HOUR_SECONDS,
+        HourUse(
+            one.place,
             _short(one.allocated_seconds),
-            BUSY_SIGNALS.index(one.signal),
+            one.signal,
             _short(one.observed),
             _short(one.active),
         )
@@ -163,12 +161,8 @@ def day_part(record: Any) -> UsagePart:
     """Return a day of (day, FIGURES, detail) as what is added up."""
     start, dialect, allocated, _, peak, energy, active, spread, samples, detail = record
     day = _DAY_DETAIL.decode(detail)
-    hours = [
-        HourUse(start + place * HOUR_SECONDS, seconds, BUSY_SIGNALS[signal], observed, busy)
-        for place, seconds, signal, observed, busy in day.hours
-    ]
     return UsagePart(
-        hours[0].hour,
+        start + day.hours[0].place * HOUR_SECONDS,
         dialect,
         allocated,
         day.share_seconds,
@@ -179,7 +173,7 @@ def day_part(record: Any) -> UsagePart:
         spread,
         samples,
         day.detail,
-        hours,
+        day.hours,
     )
 
 

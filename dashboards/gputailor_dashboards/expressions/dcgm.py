@@ -7,14 +7,21 @@ read. DCGM's values are points in time, so short bursts are missed. Its value of
 copied to each pod: here it is split for sums, and no single pod is shown with it.
 """
 
+import dataclasses
 from typing import Final
 
-from gputailor_dashboards.expressions.base import RANGE, Dialect, Scope, joined, matchers
+from gputailor_dashboards.expressions.base import (
+    POD_NAME,
+    RANGE,
+    Dialect,
+    Scope,
+    joined,
+    matchers,
+)
+from gputailor_dashboards.expressions.native import silent
 from gputailor_exporter.metrics import Signal
 
 _PERCENT: Final = 100
-_JOULES_PER_KWH: Final = 3_600_000
-_MILLIJOULES_PER_KWH: Final = 1000 * _JOULES_PER_KWH
 
 KERNEL: Final = "DCGM_FI_DEV_GPU_UTIL"  # percent; absent on MIG
 GRAPHICS: Final = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"  # ratio, on MIG too
@@ -26,7 +33,15 @@ DECODER: Final = "DCGM_FI_DEV_DEC_UTIL"
 MEMORY_USED: Final = "DCGM_FI_DEV_FB_USED"  # MiB
 MEMORY_FREE: Final = "DCGM_FI_DEV_FB_FREE"
 POWER: Final = "DCGM_FI_DEV_POWER_USAGE"  # watts
-ENERGY: Final = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"  # millijoules
+MEMORY_RESERVED: Final = "DCGM_FI_DEV_FB_RESERVED"
+TEMPERATURE: Final = "DCGM_FI_DEV_GPU_TEMP"  # degrees Celsius
+MEMORY_TEMPERATURE: Final = "DCGM_FI_DEV_MEMORY_TEMP"
+SM_CLOCK: Final = "DCGM_FI_DEV_SM_CLOCK"  # MHz
+MEMORY_CLOCK: Final = "DCGM_FI_DEV_MEM_CLOCK"
+PCIE_REPLAYS: Final = "DCGM_FI_DEV_PCIE_REPLAY_COUNTER"
+REMAPPED_UNCORRECTABLE: Final = "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS"
+REMAPPED_CORRECTABLE: Final = "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS"
+REMAP_FAILURE: Final = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
 XID: Final = "DCGM_FI_DEV_XID_ERRORS"  # code of the last one, 0 for none
 
 _SIGNALS: Final = {
@@ -38,10 +53,14 @@ _SIGNALS: Final = {
     Signal.ENCODER: (ENCODER, _PERCENT),
     Signal.DECODER: (DECODER, _PERCENT),
 }
-_DEVICE: Final = "node, gpu, UUID, slice"
+_DEVICE: Final = "cluster, node, gpu, UUID, slice"
 _HOLDER: Final = f"{_DEVICE}, namespace, pod, container"
 _OWN_PODS: Final = ".*dcgm-exporter.*"
 _MIB: Final = 1024 * 1024
+_MHZ: Final = 1_000_000
+_TEMPERATURES: Final = {"gpu": TEMPERATURE, "memory": MEMORY_TEMPERATURE}
+_HOTTEST: Final = 150  # degrees; DCGM's blanks are far above
+_CLOCKS: Final = {"sm": SM_CLOCK, "memory": MEMORY_CLOCK}
 _HIGHEST_XID: Final = 999  # codes have three digits at most; DCGM's blanks are far above
 
 
@@ -54,10 +73,12 @@ class Dcgm(Dialect):
     holder_labels = _HOLDER
     device_labels = _DEVICE
 
-    def _node_matchers(self) -> dict[str, str]:
+    def _device_matchers(self) -> dict[str, str]:
         """Match the node's name under either label; the absent one matches the empty end."""
-        nodes = self.scope.nodes
-        return {"Hostname": f"{nodes}|", "hostname": f"{nodes}|"} if nodes else {}
+        scope = self.scope
+        nodes = f"{scope.nodes}|" if scope.nodes else ""
+        chosen = {"cluster": scope.clusters, "Hostname": nodes, "hostname": nodes}
+        return chosen | {"gpu": scope.gpus}
 
     @staticmethod
     def _normal(query: str) -> str:
@@ -65,8 +86,9 @@ class Dcgm(Dialect):
         node = f'label_join({query}, "node", "", "Hostname", "hostname")'
         return f'label_join({node}, "slice", " ", "GPU_I_PROFILE", "GPU_I_ID")'
 
-    def _devices(self, name: str, over: str = "") -> str:
-        series = name + matchers(**self._node_matchers())
+    def devices(self, name: str, over: str = "") -> str:
+        """Return a metric by device, through a function of a range where ``over`` names one."""
+        series = name + matchers(**self._device_matchers())
         return f"max by ({_DEVICE}) ({self._normal(self._call(series, over))})"
 
     def per_holder(self, name: str, over: str = "") -> str:
@@ -81,7 +103,7 @@ class Dcgm(Dialect):
         """Series whose workload stands in exported_ labels; the plain ones are the exporter's."""
         scope = self.scope
         selector = matchers(
-            **self._node_matchers(), exported_namespace=scope.namespaces, exported_pod=scope.pods
+            **self._device_matchers(), exported_namespace=scope.namespaces, exported_pod=scope.pods
         )
         query = self._normal(self._call(name + joined(selector, 'exported_pod!=""'), over))
         for label in ("namespace", "pod", "container"):
@@ -90,43 +112,50 @@ class Dcgm(Dialect):
 
     def _plain(self, name: str, over: str) -> str:
         scope = self.scope
-        selector = matchers(**self._node_matchers(), namespace=scope.namespaces, pod=scope.pods)
+        selector = matchers(**self._device_matchers(), namespace=scope.namespaces, pod=scope.pods)
         held = f'exported_pod="",pod!="",pod!~"{_OWN_PODS}"'
         return self._normal(self._call(name + joined(selector, held), over))
 
     @property
+    def cluster_values(self) -> tuple[str, str]:
+        """Names of the clusters."""
+        return f"label_values({MEMORY_USED}, cluster)", ""
+
+    @property
     def node_values(self) -> tuple[str, str]:
-        """Grafana query and regular expression that give the nodes' names."""
+        """Names of the nodes of $cluster."""
         # Grafana's query_result gives whole series; the regular expression takes the name out.
-        found = f"query_result(count by (node) ({self._normal(MEMORY_USED)}))"
-        return found, '/node="([^"]+)"/'
+        series = self._normal(f'{MEMORY_USED}{{cluster=~"$cluster"}}')
+        return f"query_result(count by (node) ({series}))", '/node="([^"]+)"/'
+
+    @property
+    def gpu_values(self) -> tuple[str, str]:
+        """Indexes of the GPUs of $node."""
+        nodes = matchers(cluster="$cluster", Hostname="$node|", hostname="$node|")
+        return f"label_values({MEMORY_USED}{nodes}, gpu)", ""
 
     @property
     def namespace_values(self) -> tuple[str, str]:
-        """Likewise the namespaces that hold devices."""
-        held = Dcgm(Scope()).per_holder(MEMORY_USED)
+        """Namespaces of $cluster that hold devices."""
+        held = Dcgm(Scope(clusters="$cluster")).per_holder(MEMORY_USED)
         return f"query_result(count by (namespace) ({held}))", '/namespace="([^"]+)"/'
 
     @property
-    def pod_values(self) -> str:
-        """Grafana query that gives the pods of $namespace; the workloads' names follow from it."""
-        held = Dcgm(Scope(namespaces="$namespace")).per_holder(MEMORY_USED)
-        return f"query_result(count by (pod) ({held}))"
+    def pod_values(self) -> tuple[str, str]:
+        """Workloads in $namespace, by the names of their pods."""
+        held = Dcgm(Scope(clusters="$cluster", namespaces="$namespace")).per_holder(MEMORY_USED)
+        return f"query_result(count by (pod) ({held}))", f'/pod="{POD_NAME}"/'
 
-    def gpus(self) -> str:
+    def gpus(self, by: str = "") -> str:
         """Number of GPUs that are seen; MIG instances are not counted."""
-        return f"count(count by (node, UUID) ({self._devices(POWER)}))"
-
-    def lost(self) -> None:
-        """DCGM's series of a lost GPU end, and an ended series says nothing."""
-        return
+        return f"count by ({by}) (count by (cluster, node, UUID) ({self.devices(POWER)}))"
 
     def device_activity(self, signal: str) -> str | None:
         """Mean of a signal per device, 0..1."""
         if signal not in _SIGNALS:
             return None
         name, scale = _SIGNALS[Signal(signal)]
-        return self._scaled(self._devices(name, "avg_over_time"), scale)
+        return self._scaled(self.devices(name, "avg_over_time"), scale)
 
     @staticmethod
     def _scaled(query: str, scale: int) -> str:
@@ -136,30 +165,31 @@ class Dcgm(Dialect):
 
     def device_memory_ratio(self) -> str:
         """Memory in use / memory of the device."""
-        used, free = self._devices(MEMORY_USED), self._devices(MEMORY_FREE)
+        used, free = self.devices(MEMORY_USED), self.devices(MEMORY_FREE)
         return f"{used} / ({used} + {free})"
 
     def device_power(self) -> str:
         """Watts per device."""
-        return self._devices(POWER)
+        return self.devices(POWER)
 
-    def energy_by_node(self) -> str:
-        """Kilowatt hours by node over the dashboard's range."""
-        energy = f"increase({ENERGY}{matchers(**self._node_matchers())}[{RANGE}])"
-        total = f"max by ({_DEVICE}) ({self._normal(energy)})"
-        return f"sum by (node) ({total}) / {_MILLIJOULES_PER_KWH}"
+    def device_memory(self, part: str) -> str | None:
+        """Bytes per device: ``used``, ``total`` or ``reserved``."""
+        used, reserved = self.devices(MEMORY_USED), self.devices(MEMORY_RESERVED)
+        if part == "total":
+            return f"{_MIB} * ({used} + {self.devices(MEMORY_FREE)})"
+        return f"{_MIB} * {used if part == 'used' else reserved}"
 
-    def throttled(self) -> None:
-        """DCGM's counters of violations are off by default, and their unit differs by version."""
-        return
+    def temperature(self, sensor: str) -> str:
+        """Degrees Celsius per device: sensor ``gpu`` or ``memory``."""
+        return f"{self.devices(_TEMPERATURES[sensor])} <= {_HOTTEST}"
 
-    def xid_count(self) -> None:
-        """DCGM keeps the last code only; repeats cannot be seen."""
-        return
+    def clock(self, domain: str) -> str:
+        """Clock in hertz per device: domain ``sm`` or ``memory``."""
+        return f"{_MHZ} * {self.devices(_CLOCKS[domain])}"
 
     def xid_last(self) -> str:
         """Last Xid by device: its time in milliseconds, or its code where no time is known."""
-        return f"{self._devices(XID)} <= {_HIGHEST_XID}"
+        return f"{self.devices(XID)} <= {_HIGHEST_XID}"
 
     def share(self) -> str:
         """Share of the device per holder."""
@@ -179,7 +209,8 @@ class Dcgm(Dialect):
 
     def _sharers(self) -> str:
         """Holders per device, those outside the scope included."""
-        everyone = Dcgm(Scope(window=self.scope.window))
+        scope = self.scope
+        everyone = Dcgm(Scope(scope.clusters, scope.nodes, scope.gpus, window=scope.window))
         return f"count by ({_DEVICE}) ({everyone.per_holder(MEMORY_USED)})"
 
     def busy(self) -> str:
@@ -199,22 +230,25 @@ class Dcgm(Dialect):
         return self._alone(f"{series} / ({used} + {free})")
 
     def _with_range(self, name: str) -> str:
-        whole = Dcgm(Scope(self.scope.nodes, self.scope.namespaces, self.scope.pods, RANGE))
+        whole = Dcgm(dataclasses.replace(self.scope, window=RANGE))
         return whole.per_holder(name, "max_over_time")
 
     def holder_power(self) -> str:
         """Watts that fall to each holder."""
         return self._alone(self.per_holder(POWER))
 
-    def coverage_by_node(self) -> None:
-        """DCGM does not say how long it observed."""
-        return
-
     def silent_exporters(self) -> str:
         """Number of exporters that do not answer, 0 where all do."""
-        seen = f"last_over_time({POWER}[1d])"
-        return f"sum((up == bool 0) and on (job, instance) {seen})"
+        return silent(POWER)
 
-    def named(self, holders: str) -> str:
-        """Add ``gpu`` and ``slice``, for the legend, to a query whose result is per holder."""
-        return holders
+    def instances(self) -> str:
+        """MIG instances by node and profile."""
+        series = MEMORY_USED + joined(matchers(**self._device_matchers()), 'GPU_I_PROFILE!=""')
+        one = f"max by ({_DEVICE}, GPU_I_PROFILE) ({self._normal(series)})"
+        named = f'label_replace({one}, "mig_profile", "$1", "GPU_I_PROFILE", "(.*)")'
+        return f"count by (cluster, node, mig_profile) ({named})"
+
+    def sharers(self) -> str:
+        """Pods per device."""
+        held = f"count by ({_DEVICE}) ({self.per_holder(MEMORY_USED)})"
+        return f"{held} > 1"

@@ -161,8 +161,10 @@ class DeviceAccount:
             else:
                 free = self._interval if counted_to is None else at - counted_to
                 took = min(free, covers)
-                # A span that began late may be made good by the next one, an interval at most.
-                until[place] = at - min(free - took, self._interval)
+                if covers > 0.0 or counted_to is None:
+                    # A span that began late may be made good by the next, an interval at most.
+                    until[place] = at - min(free - took, self._interval)
+                # else nothing was read: what covers this time is still to come
             self.known[place] = True
             self.read_now.append(place)
             values[place] = value

@@ -143,6 +143,10 @@ class NodeAccounts:
         holders = self._on_device.get(gpu_uuid, ())
         return len(holders) > 1 or any(holder.shares for holder in holders)
 
+    def shared(self) -> frozenset[str]:
+        """Return the UUIDs of the devices that are divided by process."""
+        return frozenset(uuid for uuid in self._on_device if self.is_shared(uuid))
+
     def advance(
         self,
         identity: DeviceIdentity,

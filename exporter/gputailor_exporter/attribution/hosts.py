@@ -32,7 +32,7 @@ from gputailor_exporter.devices.base import (
     DeviceIdentity,
     DeviceReading,
     ProcessReading,
-    XidEvent,
+    Wrapped,
 )
 from gputailor_exporter.metrics import Sharing
 from gputailor_exporter.processes import MPS_COMMAND
@@ -135,31 +135,22 @@ def _real_uid(status: str) -> int | None:
     return None
 
 
-class WatchedBackend:
+class WatchedBackend(Wrapped):
     """A back end that remembers which processes its last readings showed; else as it is."""
 
     def __init__(self, backend: Backend) -> None:
         """Everything is passed on to ``backend``."""
-        self._backend = backend
+        super().__init__(backend)
         self._seen: dict[str, tuple[float, tuple[ProcessReading, ...]]] = {}
-        self.name = backend.name
 
     def processes(self, gpu_uuid: str, at: float) -> tuple[ProcessReading, ...]:
         """Processes that the device's last reading showed, if it is not too old at ``at``."""
         read_at, found = self._seen.get(gpu_uuid, (at, ()))
         return found if at - read_at <= KEEP_SECONDS else ()
 
-    def open(self) -> None:
-        """See ``Backend``."""
-        self._backend.open()
-
-    def expected(self) -> int | None:
-        """See ``Backend``."""
-        return self._backend.expected()
-
     def devices(self) -> tuple[DeviceIdentity, ...]:
         """See ``Backend``."""
-        found = self._backend.devices()
+        found = super().devices()
         present = {device.uuid for device in found}
         for uuid in self._seen.keys() - present:
             self._seen.pop(uuid, None)
@@ -167,17 +158,12 @@ class WatchedBackend:
 
     def read(self, device: DeviceIdentity, at: float) -> DeviceReading:
         """See ``Backend``; notes the processes. Unreadable ones are nobody's."""
-        reading = self._backend.read(device, at)
+        reading = super().read(device, at)
         self._seen[device.uuid] = (at, reading.processes or ())
         return reading
 
-    def wait_events(self, timeout_seconds: float) -> tuple[XidEvent, ...]:
-        """See ``Backend``."""
-        return self._backend.wait_events(timeout_seconds)
-
-    def close(self) -> None:
-        """See ``Backend``."""
-        self._backend.close()
+    def want_processes(self, gpu_uuids: frozenset[str]) -> None:
+        """Here they are wanted of every device: they say who holds it."""
 
 
 class ProcessAllocations:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Final, TypeVar
 
 from gputailor_exporter.checking.node import NodeFinding, kubelet_finding, node_findings
-from gputailor_exporter.checking.remedies import FAULTS, remedy
+from gputailor_exporter.checking.remedies import FAULTS, Advice, backend_advice, remedy
 from gputailor_exporter.devices.base import DeviceError, DeviceIdentity, DeviceReading, Reason
 from gputailor_exporter.lifecycle.assembly import Parts, StartError, assemble
 from gputailor_exporter.metrics import Signal
@@ -28,10 +28,6 @@ OPEN_SECONDS: Final = 30.0
 READ_SECONDS: Final = 10.0
 
 _GIB: Final = 1 << 30
-_NO_DEVICE: Final = (
-    "the driver lists no device. What to do: see whether `nvidia-smi` lists one; in a container "
-    "set NVIDIA_VISIBLE_DEVICES=all"
-)
 
 Answer = TypeVar("Answer")
 
@@ -119,21 +115,22 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 
 def check(options: Options, pause: Callable[[float], None] = time.sleep) -> Outcome:
     """Read what the options ask for; a driver or socket that hangs is a finding."""
-    calls = BoundedCalls("check")
+    calls, advice = BoundedCalls("check"), backend_advice(options.backend)
     try:
         parts = _ask(calls, lambda: assemble(options), OPEN_SECONDS)
         _ask(calls, parts.backend.open, OPEN_SECONDS)
     except (StartError, DeviceError, TimeoutError) as error:
-        return Outcome(options.backend, (), node_findings(options), str(error))
+        return Outcome(options.backend, (), node_findings(options), _why(error, advice))
     try:
         identities = _ask(calls, parts.backend.devices, OPEN_SECONDS)
         devices = _read_all(parts, identities, options.interval, pause)
         node = (*node_findings(options), *kubelet_finding(parts.allocations, identities))
-        problem = "" if identities else _NO_DEVICE
-        missing = _missing(_ask(calls, parts.backend.expected, READ_SECONDS), identities)
+        problem = "" if identities else f"the driver lists no device. What to do: {advice.unlisted}"
+        expected = _ask(calls, parts.backend.expected, READ_SECONDS)
+        missing = _missing(expected, identities, advice)
         return Outcome(options.backend, devices, node, problem or missing)
     except (DeviceError, TimeoutError) as error:
-        return Outcome(options.backend, (), node_findings(options), str(error))
+        return Outcome(options.backend, (), node_findings(options), _why(error, advice))
     finally:
         try:
             _ask(calls, parts.backend.close, READ_SECONDS)
@@ -145,17 +142,21 @@ def _ask(calls: BoundedCalls, function: Callable[[], Answer], seconds: float) ->
     try:
         return calls.ask(function, seconds)
     except TimeoutError:
-        raise TimeoutError(
-            f"the driver has not answered for {seconds:g} s. What to do: see whether `nvidia-smi` "
-            "answers on the node; if not, look for Xid errors in `dmesg` and restart the node"
-        ) from None
+        raise TimeoutError(f"the driver has not answered for {seconds:g} s") from None
 
 
-def _missing(expected: int | None, identities: Iterable[DeviceIdentity]) -> str:
+def _why(error: Exception, advice: Advice) -> str:
+    """What stands in the way; other errors say themselves what to do."""
+    return (
+        f"{error}. What to do: {advice.faulty}" if isinstance(error, TimeoutError) else str(error)
+    )
+
+
+def _missing(expected: int | None, identities: Iterable[DeviceIdentity], advice: Advice) -> str:
     present = sum(1 for one in identities if not one.parent_uuid)
     if expected is None or present >= expected:
         return ""
-    return f"{present} of {expected} GPUs answer. What to do: see `dmesg | grep -i xid`"
+    return f"{present} of {expected} GPUs answer. What to do: {advice.faulty}"
 
 
 # -- devices ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ by the reason ``invalid_value``. Times are seconds of the monotonic clock unless
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from gputailor_exporter.metrics import Signal
 
@@ -180,7 +180,7 @@ class DeviceReading:
     ecc_errors: Mapping[str, int] = field(default_factory=dict)  # corrected, uncorrected
     remapped_rows: Mapping[str, int] = field(default_factory=dict)  # corrected, uncorrected
     state: DeviceState = field(default_factory=DeviceState)
-    processes: tuple[ProcessReading, ...] | None = None  # None: cannot be read
+    processes: tuple[ProcessReading, ...] | None = None  # None: cannot be read, or is not wanted
     process_utilization_known: bool = False  # per-process kernel values can be trusted
 
 
@@ -215,3 +215,57 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Release the driver."""
+
+
+@runtime_checkable
+class SparesProcesses(Protocol):
+    """A back end to which the list of a device's processes costs something."""
+
+    def want_processes(self, gpu_uuids: frozenset[str]) -> None:
+        """Take note whose processes are used: those of these devices, in every cycle.
+
+        Until it is called, all are. Must not block; other threads are inside ``read`` meanwhile.
+        """
+
+
+def want_processes(backend: Backend, gpu_uuids: frozenset[str]) -> None:
+    """Tell a back end whose processes are used, where it wants to know."""
+    if isinstance(backend, SparesProcesses):
+        backend.want_processes(gpu_uuids)
+
+
+class Wrapped:
+    """A back end that passes everything on to another one; whoever derives from it changes some."""
+
+    def __init__(self, backend: Backend) -> None:
+        """``backend`` is the one that reads."""
+        self._backend = backend
+        self.name = backend.name
+
+    def open(self) -> None:
+        """See ``Backend``."""
+        self._backend.open()
+
+    def expected(self) -> int | None:
+        """See ``Backend``."""
+        return self._backend.expected()
+
+    def devices(self) -> tuple[DeviceIdentity, ...]:
+        """See ``Backend``."""
+        return self._backend.devices()
+
+    def read(self, device: DeviceIdentity, at: float) -> DeviceReading:
+        """See ``Backend``."""
+        return self._backend.read(device, at)
+
+    def wait_events(self, timeout_seconds: float) -> tuple[XidEvent, ...]:
+        """See ``Backend``."""
+        return self._backend.wait_events(timeout_seconds)
+
+    def want_processes(self, gpu_uuids: frozenset[str]) -> None:
+        """See ``SparesProcesses``."""
+        want_processes(self._backend, gpu_uuids)
+
+    def close(self) -> None:
+        """See ``Backend``."""
+        self._backend.close()

@@ -35,6 +35,7 @@ from gputailor_exporter.devices.nvml_calls import (
     driver_gone,
     reason_of,
 )
+from gputailor_exporter.devices.nvml_counts import MOST_GPUS, ImpossibleCount, counted
 from gputailor_exporter.devices.nvml_dcgm import Holder, profilers
 from gputailor_exporter.devices.nvml_discovery import (
     Versions,
@@ -108,6 +109,8 @@ class NvmlBackend:
         self._pci_devices = pci_devices
         self._lock = threading.Lock()
         self._known: dict[str, DeviceIdentity] = {}
+        self._divided: frozenset[str] = frozenset()
+        self._wanted: frozenset[str] | None = None  # whose processes; None: everyone's
         self._handles: dict[str, Any] = {}
         self._devices: dict[str, ReadDevice] = {}
         self._most = 0
@@ -139,18 +142,20 @@ class NvmlBackend:
 
     def expected(self) -> int | None:
         """GPUs that should be here: the most ever seen, or bound to the driver by the kernel."""
-        with suppress(pynvml.NVMLError):
-            self._most = max(self._most, call("nvmlDeviceGetCount"))
+        with suppress(pynvml.NVMLError, ImpossibleCount):
+            self._most = max(self._most, _count_gpus())
         return max(self._most, self._bound_to_driver()) or None
 
     def devices(self) -> tuple[DeviceIdentity, ...]:
         """GPUs that answer, each followed by its MIG instances; a lost GPU harms only itself."""
         try:
-            count = call("nvmlDeviceGetCount")
+            count = _count_gpus()
         except pynvml.NVMLError as error:
             text = f"nvmlDeviceGetCount: {describe(error)}"
             gone = driver_gone(error)
             raise DeviceError(reason_of(error), text, driver_replaced=gone) from error
+        except ImpossibleCount as error:
+            raise DeviceError(Reason.INVALID_VALUE, f"nvmlDeviceGetCount: {error}") from error
         self._most = max(self._most, count)
         found: dict[str, DeviceIdentity] = {}
         handles: dict[str, Any] = {}
@@ -169,6 +174,7 @@ class NvmlBackend:
         self._silent = silent
         with self._lock:
             self._known, self._handles = found, handles
+            self._divided = divided(found.values())
             left = [self._devices.pop(uuid) for uuid in self._devices.keys() - found.keys()]
         if left:
             with suppress(DeviceError):  # a call that hangs is left alone
@@ -210,10 +216,10 @@ class NvmlBackend:
 
     def read(self, device: DeviceIdentity, at: float) -> DeviceReading:
         """Read one device at monotonic time ``at``; raises ``DeviceError`` when it is lost."""
-        state = self._state(device)
+        state, wanted = self._state(device), self._wanted
         try:
             with state.reading:
-                reading = state.read(at)
+                reading = state.read(at, processes=wanted is None or device.uuid in wanted)
         except DeviceError:
             state.close()
             with self._lock:  # a device that comes back is met anew
@@ -221,6 +227,10 @@ class NvmlBackend:
                 self._handles.pop(device.uuid, None)
             raise
         return reading
+
+    def want_processes(self, gpu_uuids: frozenset[str]) -> None:
+        """See ``SparesProcesses``."""
+        self._wanted = gpu_uuids
 
     def wait_events(self, timeout_seconds: float) -> tuple[XidEvent, ...]:
         """Xid errors since the last call; waits at most ``timeout_seconds``."""
@@ -254,15 +264,15 @@ class NvmlBackend:
         """What is remembered of the device; begun anew where its identity changed."""
         with self._lock:
             state = self._devices.get(device.uuid)
-            shared = divided(device, self._known.values())
+            shared = device.uuid in self._divided
             handle = self._handles.get(device.uuid)
             board = self._handles.get(device.parent_uuid)
         if (
             state is not None
             and state.identity == device
-            and address_of(state.handle) == address_of(handle)
+            and (state.handle is handle or address_of(state.handle) == address_of(handle))
         ):
-            state.gpm.divided = shared
+            state.handle, state.gpm.divided = handle, shared
             return state
         if state is not None:
             state.close()
@@ -308,6 +318,10 @@ def _start() -> None:
         if error.value != pynvml.NVML_ERROR_LIBRARY_NOT_FOUND or not preload():
             raise
         call("nvmlInit")
+
+
+def _count_gpus() -> int:
+    return counted("GPUs", call("nvmlDeviceGetCount"), MOST_GPUS)
 
 
 def _give_back(devices: list[ReadDevice]) -> None:

@@ -26,14 +26,25 @@ BUFFERS: Final[dict[Signal, int]] = {
     Signal.ENCODER: pynvml.NVML_ENC_UTILIZATION_SAMPLES,
     Signal.DECODER: pynvml.NVML_DEC_UTILIZATION_SAMPLES,
 }
+#: What tells a signal without a buffer.
+RATES: Final[dict[Signal, str]] = {
+    Signal.KERNEL: "nvmlDeviceGetUtilizationRates",
+    Signal.MEMCOPY: "nvmlDeviceGetUtilizationRates",
+    Signal.ENCODER: "nvmlDeviceGetEncoderUtilization",
+    Signal.DECODER: "nvmlDeviceGetDecoderUtilization",
+}
 #: A sample stands for the time since the one before, at most this long: drivers sample at least
 #: once a second (NVML's documentation), so more is a gap and not observed.
 MOST_SAMPLE_SECONDS: Final = 1.1
 #: A buffer without a new sample for this long is dry; earlier, the next sample is merely not due.
 DRY_AFTER_SECONDS: Final = 2.0
 #: How often the buffer of a signal that rests is read; drivers keep 16 s and more. Kernel activity
-#: is always read at the full rhythm, for its one-second values count.
+#: is always read at the full rhythm, for its one-second values count; memory copies never are, for
+#: no container's second is told of them.
 REST_SECONDS: Final = 4.0
+#: How often the processes of a device are listed that nobody wants to know of: what cannot be read
+#: of them is known all the same, and a check of the node shows them.
+UNWANTED_SECONDS: Final = 10.0
 #: How often a list of graphics or MPS processes that was empty is asked for again; a process that
 #: works is told at once by its utilisation.
 EMPTY_SECONDS: Final = 4.0
@@ -72,7 +83,7 @@ class SampleBuffer:
         self._asked_at = 0.0  # our monotonic time of the last reading
         self._continuous = False
         self._value = 0.0
-        self._rests = False  # it was 0 in all samples of the last reading
+        self._rests = False  # it was 0 in all samples of the last reading, or may wait
 
     def read(self, calls: Calls, handle: Any, at: float) -> SignalReading | None:
         """Mean since the last sample seen; None where the buffer has nothing to say.
@@ -81,7 +92,7 @@ class SampleBuffer:
         """
         since_asked = at - self._asked_at
         if self._rests and since_asked < REST_SECONDS:
-            return SignalReading(0.0, 0.0)
+            return SignalReading(self._value, 0.0)
         self._asked_at = at
         rows = self._rows(calls, handle, self._newest or 0)
         if self._newest is None:  # what lies in the buffer is from before our time
@@ -106,13 +117,9 @@ class SampleBuffer:
         answer = calls.ask(self._signal, *arguments, variant=kind, by=self._lists.samples)
         if answer is None:
             return []
-        value_type, samples = answer
-        rows = []
-        for sample in samples:
-            when, value = sample.timeStamp, ratio(value_of(value_type, sample.sampleValue))
-            if value is not None and when > 0:
-                rows.append((when, value))
-        if samples and not rows:
+        told = [(when, ratio(percent)) for when, percent in answer if when > 0]
+        rows = [(when, value) for when, value in told if value is not None]
+        if answer and not rows:
             calls.reasons[self._signal] = Reason.INVALID_VALUE
         return sorted(rows)
 
@@ -129,7 +136,8 @@ class SampleBuffer:
         covered = sum(spans)
         weighted = sum(span * value for span, (_, value) in zip(spans, rows, strict=True))
         self._value = weighted / covered
-        self._rests = weighted == 0.0 and self._signal is not Signal.KERNEL
+        idle = weighted == 0.0 and self._signal is not Signal.KERNEL
+        self._rests = idle or self._signal is Signal.MEMCOPY
         self._restart(rows[-1][0], at)
         return SignalReading(self._value, covered)
 
@@ -142,15 +150,12 @@ class SampleBuffer:
 
 def codec_or_rates(calls: Calls, handle: Any, signal: Signal) -> SignalReading | None:
     """Utilisation without a buffer: a mean over the driver's last period, of unstated span."""
-    if signal in {Signal.KERNEL, Signal.MEMCOPY}:
-        rates = calls.ask(signal, "nvmlDeviceGetUtilizationRates", handle)
-        percent = None
-        if rates is not None:
-            percent = rates.gpu if signal is Signal.KERNEL else rates.memory
-    else:
-        name = "Encoder" if signal is Signal.ENCODER else "Decoder"
-        answer = calls.ask(signal, f"nvmlDeviceGet{name}Utilization", handle)
-        percent = None if answer is None else answer[0]
+    answer, percent = calls.ask(signal, RATES[signal], handle), None
+    if answer is not None:
+        if signal is Signal.KERNEL:
+            percent = answer.gpu
+        else:
+            percent = answer.memory if signal is Signal.MEMCOPY else answer[0]
     value = calls.ratio(signal, percent)
     return None if value is None else SignalReading(value)
 
@@ -166,11 +171,39 @@ class Processes:
         self._used: dict[int, Used] = {}
         self._used_at: float | None = None
         self._followed_at = 0.0
+        self._read_at: float | None = None
+        self._reasons: dict[str, Reason] = {}  # of the last reading
+        self._skipped = False  # since the last reading
 
     def read(
+        self,
+        calls: Calls,
+        handle: Any,
+        at: float,
+        kernel: SignalReading | None,
+        *,
+        wanted: bool = True,
+    ) -> tuple[tuple[ProcessReading, ...] | None, bool]:
+        """Processes (None: unreadable) and whether their utilisation can be trusted.
+
+        Where they are not ``wanted`` they are listed every ``UNWANTED_SECONDS``, and None between.
+        """
+        before = self._read_at
+        if not wanted and before is not None and at - before < UNWANTED_SECONDS:
+            calls.reasons.update(self._reasons)
+            self._skipped = True
+            return None, False
+        if self._skipped:  # what was used meanwhile is no part of this cycle
+            self._newest, self._used_at, self._skipped = 0, None, False
+        self._read_at = at
+        others = set(calls.reasons)
+        found = self._read(calls, handle, at, kernel)
+        self._reasons = {n: reason for n, reason in calls.reasons.items() if n not in others}
+        return found
+
+    def _read(
         self, calls: Calls, handle: Any, at: float, kernel: SignalReading | None
     ) -> tuple[tuple[ProcessReading, ...] | None, bool]:
-        """Processes (None: unreadable) and whether their utilisation can be trusted."""
         memory = self._memory(calls, handle, at)
         used = self._utilization(calls, handle, at, kernel)
         if memory is None:
@@ -266,7 +299,7 @@ class Processes:
         value = "process_utilization"
         functions = {
             "nvmlDeviceGetProcessUtilization": self._lists.utilization,
-            "nvmlDeviceGetProcessesUtilizationInfo": None,
+            "nvmlDeviceGetProcessesUtilizationInfo": self._lists.utilization_info,
         }
         answer = None
         for function, by in functions.items():

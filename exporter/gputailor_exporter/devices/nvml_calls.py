@@ -7,13 +7,13 @@ some of them; both look like FUNCTION_NOT_FOUND.
 """
 
 import ctypes
-import math
 from collections.abc import Callable
 from typing import Any, Final
 
 import pynvml
 
 from gputailor_exporter.devices.base import DeviceError, Reason
+from gputailor_exporter.devices.nvml_counts import ImpossibleCount, counted, is_sentinel
 from gputailor_exporter.metrics import Signal
 
 _REASONS: Final[dict[int, Reason]] = {
@@ -51,10 +51,6 @@ ROUND_SECONDS: Final = 600.0
 #: beyond is nonsense (1.29 was seen on MIG) and dropped.
 RATIO_TOLERANCE: Final = 0.02
 
-#: Blank values: from the top of the signed 64-bit range on (DCGM's blanks, such as
-#: 9223372036854775794) up to all bits set (NVML's own). Blanks of 32 bits fall to the limits.
-_BLANK_64: Final = 0x7FFFFFFFFFFFFFF0
-
 
 def reason_of(error: "pynvml.NVMLError", *, mig: bool = False) -> Reason:
     """Translate an NVML error; a MIG handle where a GPU is wanted is often an invalid argument."""
@@ -66,11 +62,6 @@ def reason_of(error: "pynvml.NVMLError", *, mig: bool = False) -> Reason:
 def driver_gone(error: "pynvml.NVMLError") -> bool:
     """Whether no call can succeed any more in this process."""
     return error.value in _DRIVER_GONE
-
-
-def is_sentinel(value: float) -> bool:
-    """Whether a number stands for "no value" (blank of NVML or DCGM, NaN, infinity)."""
-    return not math.isfinite(value) or value >= _BLANK_64
 
 
 def ratio(percent: float) -> float | None:
@@ -135,12 +126,16 @@ class Calls:
         except pynvml.NVMLError as error:
             self._refuse(value, function, key, error)
             return None
-        except UnicodeDecodeError:  # a name of random bytes
+        except (UnicodeDecodeError, ImpossibleCount):  # a name of random bytes; see counted
             self.reasons[value] = Reason.INVALID_VALUE
             return None
         self.answers += 1
         self.reasons.pop(value, None)
         return answer
+
+    def refused(self, function: str, variant: object = "") -> Reason | None:
+        """Why a function is not asked until the next round; None where it is."""
+        return self._refused.get(f"{function}/{variant}")
 
     def first(self, value: str, *alternatives: tuple[Any, ...]) -> Any:
         """Answer of the first of several (function, arguments…) that has one."""
@@ -158,6 +153,14 @@ class Calls:
             self.reasons[value] = Reason.INVALID_VALUE
             return None
         return answer
+
+    def count(self, value: str, answer: float, most: int) -> int | None:
+        """Return a number that a loop may run to (see ``counted``), or leave a reason."""
+        try:
+            return counted(value, answer, most)
+        except ImpossibleCount:
+            self.reasons[value] = Reason.INVALID_VALUE
+            return None
 
     def ratio(self, signal: Signal, percent: float | None) -> float | None:
         """Return percent as 0..1, or leave a reason."""

@@ -10,6 +10,7 @@ import pynvml
 
 from gputailor_exporter.devices.base import DeviceIdentity, Reason
 from gputailor_exporter.devices.nvml_calls import call, reason_of
+from gputailor_exporter.devices.nvml_counts import MOST_INSTANCES, ImpossibleCount, counted
 
 ARCHITECTURES: Final[Mapping[int, str]] = {
     2: "Kepler",
@@ -23,8 +24,6 @@ ARCHITECTURES: Final[Mapping[int, str]] = {
     10: "Blackwell",
     13: "Rubin",
 }
-#: No GPU has more MIG instances (7 today); a blank number here would be four billion.
-MOST_INSTANCES: Final = 64
 _NO_INSTANCE: Final = 0xFFFFFFFF
 _PROFILE: Final = re.compile(r"\bMIG (\S+)$")
 
@@ -60,8 +59,7 @@ def board_and_instances(
     if board is None or board.mig_enabled != mig or board.index != str(index):
         board = _identify(handle, index, uuid, versions, mig=mig)
     found = [(board, handle)]
-    places = _fact("nvmlDeviceGetMaxMigDeviceCount", handle) or 0 if mig else 0
-    for place in range(min(places, MOST_INSTANCES)):
+    for place in range(_places(handle) if mig else 0):
         instance = _fact("nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
         if instance is not None:
             with suppress(pynvml.NVMLError):
@@ -69,14 +67,22 @@ def board_and_instances(
     return found
 
 
-def divided(device: DeviceIdentity, known: Iterable[DeviceIdentity]) -> bool:
-    """Whether several compute instances share the device's GPU instance."""
-    return bool(device.parent_uuid) and any(
-        other.uuid != device.uuid
-        and other.parent_uuid == device.parent_uuid
-        and other.gpu_instance_id == device.gpu_instance_id
-        for other in known
-    )
+def _places(handle: Any) -> int:
+    """How many MIG instances to look for; a number that cannot be hides none of them."""
+    places = _fact("nvmlDeviceGetMaxMigDeviceCount", handle)
+    try:
+        return counted("MIG instances", places or 0, MOST_INSTANCES)
+    except ImpossibleCount:
+        return MOST_INSTANCES
+
+
+def divided(known: Iterable[DeviceIdentity]) -> frozenset[str]:
+    """UUIDs of the MIG devices whose GPU instance several compute instances share."""
+    places: dict[tuple[str, int | None], list[str]] = {}
+    for device in known:
+        if device.parent_uuid:
+            places.setdefault((device.parent_uuid, device.gpu_instance_id), []).append(device.uuid)
+    return frozenset(uuid for uuids in places.values() if len(uuids) > 1 for uuid in uuids)
 
 
 def instance_or_board(board: str, instance: int, known: Iterable[DeviceIdentity]) -> str:

@@ -8,6 +8,7 @@ import pynvml
 
 from gputailor_exporter.devices.base import DeviceIdentity
 from gputailor_exporter.devices.nvml_calls import address_of, call
+from gputailor_exporter.devices.nvml_counts import MOST_EVENTS
 
 
 class EventSet:
@@ -45,7 +46,7 @@ class EventSet:
             return None
         found: list[tuple[str, int, int]] = []
         milliseconds = round(timeout_seconds * 1000)
-        while True:
+        for _ in range(MOST_EVENTS):
             try:
                 event = call("nvmlEventSetWait_v2", self._set, milliseconds)
             except pynvml.NVMLError as error:
@@ -55,6 +56,7 @@ class EventSet:
             uuid = self._watched.get(address_of(event.device))
             if uuid is not None and event.eventType & pynvml.nvmlEventTypeXidCriticalError:
                 found.append((uuid, int(event.eventData), int(event.gpuInstanceId)))
+        return found
 
     def close(self) -> None:
         """Give the set back."""

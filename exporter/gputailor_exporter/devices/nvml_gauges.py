@@ -1,6 +1,6 @@
-"""What people look at and nothing adds up: clocks, temperature, state of the PCIe link.
+"""What people look at and nothing adds up: clocks, temperature, state of the PCIe link, power.
 
-Nine calls a second for values that a scrape sees every 15 s or more, and that move no counter: they
+Ten calls a second for values that a scrape sees every 15 s or more, and that move no counter: they
 are read every ``GAUGE_SECONDS`` and stand in between. They have their own ``Calls``, so that their
 reasons stand as long as their values do.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gputailor_exporter.devices.base import PcieLink, Reason
 from gputailor_exporter.devices.nvml_calls import Calls
-from gputailor_exporter.devices.nvml_health import read_clocks, read_temperature
+from gputailor_exporter.devices.nvml_health import read_clocks, read_power, read_temperature
 from gputailor_exporter.devices.nvml_links import read_pcie_link
 
 #: Time between two readings; a default of ours, a third of the shortest usual scrape interval.
@@ -37,6 +37,8 @@ class Gauges:
         self._temperature = "temperature" in collectors
         self._read_at: float | None = None
         self._last = GaugeReading()
+        self._power_at = 0.0
+        self._watts: float | None = None
 
     def read(self, handle: Any, at: float) -> GaugeReading:
         """Values that are at most ``GAUGE_SECONDS`` old at monotonic time ``at``.
@@ -51,6 +53,16 @@ class Gauges:
             self._last = GaugeReading(celsius, clocks, dict(calls.reasons))
             self._read_at = at
         return self._last
+
+    def power(self, calls: Calls, handle: Any, at: float, *, counted: bool) -> float | None:
+        """Watts drawn, at most ``GAUGE_SECONDS`` old where the driver counts the energy itself.
+
+        Where it does not (``counted`` False) power is what energy is made of: read each time.
+        """
+        recent = self._watts is not None and at - self._power_at < GAUGE_SECONDS
+        if not (counted and recent):
+            self._watts, self._power_at = read_power(calls, handle), at
+        return self._watts
 
 
 class LinkState:

@@ -7,6 +7,7 @@ one set of counters for all of them: it belongs to none, and is left out.
 """
 
 import ctypes
+import struct
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,7 +15,8 @@ from typing import Any, Final
 import pynvml
 
 from gputailor_exporter.devices.base import Reason, SignalReading
-from gputailor_exporter.devices.nvml_calls import Calls, call, is_sentinel
+from gputailor_exporter.devices.nvml_calls import Calls, call
+from gputailor_exporter.devices.nvml_counts import is_sentinel
 from gputailor_exporter.devices.nvml_dcgm import Holder
 from gputailor_exporter.metrics import Signal
 
@@ -48,6 +50,8 @@ MOST_MIB_PER_SECOND: Final = 4e6
 #: From this kernel activity on, SM counters at exactly zero cannot be true: a running kernel keeps
 #: at least one warp resident. Below, the two intervals may simply not coincide.
 KERNEL_CONTRADICTS: Final = 0.3
+#: A metric of the driver's struct: number, result, value, and pointers that nobody wants.
+_METRIC: Final = struct.Struct(f"=IId{ctypes.sizeof(pynvml.c_nvmlGpmMetric_t) - 16}x")
 
 
 @dataclass
@@ -70,11 +74,11 @@ class MetricsRequest:
         self._struct = pynvml.c_nvmlGpmMetricsGet_t()
         self._struct.version = pynvml.NVML_GPM_METRICS_GET_VERSION
         self._struct.numMetrics = len(wanted)
-        self._rows = [(metric, self._struct.metrics[i]) for i, metric in enumerate(wanted)]
-        for metric, row in self._rows:
+        for row, metric in zip(self._struct.metrics, wanted, strict=False):
             row.metricId, row.nvmlReturn = metric, pynvml.NVML_ERROR_UNKNOWN
-        used = type(self._struct).metrics.offset
-        used += len(wanted) * ctypes.sizeof(pynvml.c_nvmlGpmMetric_t)
+        self._first = ctypes.addressof(self._struct) + type(self._struct).metrics.offset
+        self._size = len(wanted) * _METRIC.size
+        used = type(self._struct).metrics.offset + self._size
         self._blank = ctypes.string_at(ctypes.addressof(self._struct), used)
 
     def ask(self, calls: Calls, older: Any, newer: Any) -> list[tuple[int, float | None]] | None:
@@ -85,7 +89,10 @@ class MetricsRequest:
             return None
         good = pynvml.NVML_SUCCESS
         return [
-            (metric, row.value if row.nvmlReturn == good else None) for metric, row in self._rows
+            (metric, value if result == good else None)
+            for metric, result, value in _METRIC.iter_unpack(
+                ctypes.string_at(self._first, self._size)
+            )
         ]
 
 

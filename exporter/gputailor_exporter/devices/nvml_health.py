@@ -6,7 +6,8 @@ from typing import Any, Final
 import pynvml
 
 from gputailor_exporter.devices.base import Memory, Reason
-from gputailor_exporter.devices.nvml_calls import Calls, is_sentinel
+from gputailor_exporter.devices.nvml_calls import Calls
+from gputailor_exporter.devices.nvml_counts import is_sentinel
 from gputailor_exporter.metrics import ThrottleReason
 
 #: Limits beyond which a number is nonsense; well above any device.

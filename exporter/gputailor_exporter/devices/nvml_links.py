@@ -12,7 +12,8 @@ import pynvml
 
 from gputailor_exporter.devices.base import FASTEST_PCIE_BYTES_PER_SECOND, PcieLink, Reason
 from gputailor_exporter.devices.nvml_activity import value_of
-from gputailor_exporter.devices.nvml_calls import Calls, is_sentinel
+from gputailor_exporter.devices.nvml_calls import Calls
+from gputailor_exporter.devices.nvml_counts import MOST_LINKS, is_sentinel
 from gputailor_exporter.devices.nvml_health import CELSIUS
 
 #: Field number and scope (a link's number, 0, or all links).
@@ -105,7 +106,7 @@ class Fields:
         if self._wants_pcie:
             self._pcie(calls, answers, link, since, found)
         if LINK_COUNT in answers:
-            self._links = int(answers[LINK_COUNT][0])
+            self._links = calls.count("nvlink_bytes", answers[LINK_COUNT][0], MOST_LINKS)
         if self._wants_nvlink:
             self._nvlink(calls, handle, answers, totals, found)
         return found
@@ -157,7 +158,7 @@ class Fields:
     ) -> None:
         """Sum over the links; the driver's own total where it has one."""
         if not self._links:
-            calls.reasons["nvlink_bytes"] = self._reason
+            calls.reasons.setdefault("nvlink_bytes", self._reason)
             return
         per_link = {
             direction: [(number, link) for link in range(self._links)]

@@ -13,7 +13,8 @@ import pynvml
 
 from gputailor_exporter.devices.base import Reason
 from gputailor_exporter.devices.nvml_activity import value_of
-from gputailor_exporter.devices.nvml_calls import Calls, is_sentinel
+from gputailor_exporter.devices.nvml_calls import Calls
+from gputailor_exporter.devices.nvml_counts import MOST_LINKS, is_sentinel
 from gputailor_exporter.devices.nvml_links import LINK_COUNT, Wish, ask_fields
 
 #: Speed of a link that is active, the same for all; speed of one link.
@@ -22,8 +23,6 @@ _SPEED_OF_LINK: Final = pynvml.NVML_FI_DEV_NVLINK_GET_SPEED
 #: No link is faster than this, in MB/s: NVLink 5 has 50,000 in each direction.
 _MOST_MB_PER_SECOND: Final = 1_000_000
 _BYTES_PER_MB: Final = 1_000_000
-#: No GPU has more links (18 on Hopper and Blackwell); a count above is nonsense.
-_MOST_LINKS: Final = 64
 
 _ERROR_TOTALS: Final[Mapping[str, Wish]] = {
     "crc_flit": (pynvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL, 0),
@@ -51,9 +50,9 @@ class NvLinks:
 def read_nvlinks(calls: Calls, handle: Any) -> NvLinks:
     """Ask for the links of a GPU; one reason (``nvlinks``) where it has none or hides them."""
     answers, reason = _ask(calls, handle, [LINK_COUNT, _COMMON_SPEED, *_ERROR_TOTALS.values()])
-    count = int(answers.get(LINK_COUNT, 0))
-    if not 0 < count <= _MOST_LINKS:
-        calls.reasons["nvlinks"] = reason if count <= 0 else Reason.INVALID_VALUE
+    count = calls.count("nvlinks", answers.get(LINK_COUNT, 0), MOST_LINKS)
+    if not count:
+        calls.reasons.setdefault("nvlinks", reason)
         return NvLinks()
     up: dict[str, bool] = {}
     for link in range(count):

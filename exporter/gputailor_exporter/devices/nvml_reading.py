@@ -9,7 +9,7 @@ import threading
 from collections.abc import Container
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pynvml
 
@@ -17,11 +17,13 @@ from gputailor_exporter.devices.base import (
     DeviceError,
     DeviceIdentity,
     DeviceReading,
+    Memory,
     Reason,
     SignalReading,
 )
 from gputailor_exporter.devices.nvml_activity import (
     BUFFERS,
+    RATES,
     Processes,
     SampleBuffer,
     codec_or_rates,
@@ -33,13 +35,15 @@ from gputailor_exporter.devices.nvml_gpm import SIGNALS, Gpm, GpmReading, contra
 from gputailor_exporter.devices.nvml_health import (
     read_energy,
     read_memory,
-    read_power,
     read_throttle_reasons,
 )
 from gputailor_exporter.devices.nvml_links import Fields, LinkCounters
 from gputailor_exporter.devices.nvml_lists import Lists
 from gputailor_exporter.devices.nvml_state import SlowValues
 from gputailor_exporter.metrics import Signal
+
+#: How often the handle of a MIG instance at rest is asked whose it is.
+SAME_SECONDS: Final = 5.0
 
 
 class ReadDevice:
@@ -77,6 +81,10 @@ class ReadDevice:
         self._fields = Fields(collectors)
         self._slow = SlowValues(identity.uuid, collectors)
         self._gauges = Gauges(identity.uuid, collectors)
+        self._mute: dict[str, Reason] = {}  # signals without a source in this round
+        self._round = 0
+        self._memory: Memory | None = None  # of the last reading
+        self._same_at = 0.0  # when a MIG instance's handle was last seen to be its own
         self._read_at: float | None = None
         self._link = LinkState()
 
@@ -85,14 +93,18 @@ class ReadDevice:
         with suppress(pynvml.NVMLError):
             self.gpm.close()
 
-    def read(self, at: float) -> DeviceReading:
-        """Read everything at monotonic time ``at``; raises ``DeviceError`` where it is lost."""
+    def read(self, at: float, *, processes: bool = True) -> DeviceReading:
+        """Read everything at monotonic time ``at``; raises ``DeviceError`` where it is lost.
+
+        ``processes``: whether those of this device are wanted; else they are seldom looked for.
+        """
         self._calls.begin(at)
         if self.identity.mig_enabled:
             reading = self._board(at, self._parent(at), GpmReading())
         else:
-            self._require_same()
-            gpm, reading = self._activity(at)
+            memory = read_memory(self._calls, self.handle)
+            self._require_same(at, memory)
+            gpm, reading = self._activity(at, memory, processes=processes)
             if not self.identity.parent_uuid:
                 reading = self._board(at, reading, gpm)
         self._require_answers()
@@ -104,27 +116,39 @@ class ReadDevice:
         self._calls.reasons.update(dict.fromkeys(told, Reason.NOT_SUPPORTED))
         return DeviceReading(at=at, unavailable=self._calls.reasons)
 
-    def _activity(self, at: float) -> tuple[GpmReading, DeviceReading]:
+    def _activity(
+        self, at: float, memory: Memory | None, *, processes: bool
+    ) -> tuple[GpmReading, DeviceReading]:
         calls, handle = self._calls, self.handle
         signals: dict[Signal, SignalReading] = {}
+        if self._round != calls.rounds:
+            self._round, self._mute = calls.rounds, {}
+        calls.reasons.update(self._mute)
         for signal, buffer in self._buffers.items():
+            if signal in self._mute:
+                continue
             value = buffer.read(calls, handle, at) or codec_or_rates(calls, handle, signal)
             if value is not None:
                 signals[signal] = value
                 calls.reasons.pop(signal, None)
+            elif calls.refused("nvmlDeviceGetSamples", BUFFERS[signal]):
+                never = calls.refused(RATES[signal])
+                if never is not None:
+                    self._mute[signal] = never
         gpm = self.gpm.read(calls, at)
         signals.update(gpm.signals)
         if contradicted(signals):
             for signal in SIGNALS.values():
                 signals.pop(signal, None)
                 calls.reasons[signal] = Reason.CONTRADICTED
-        processes, known = self._processes.read(calls, handle, at, signals.get(Signal.KERNEL))
+        kernel = signals.get(Signal.KERNEL)
+        found, known = self._processes.read(calls, handle, at, kernel, wanted=processes)
         return gpm, DeviceReading(
             at=at,
             signals=signals,
             unavailable=calls.reasons,
-            memory=read_memory(calls, handle),
-            processes=processes,
+            memory=memory,
+            processes=found,
             process_utilization_known=known,
             pcie_bytes=gpm.link_bytes.get("pcie", {}),
             nvlink_bytes=gpm.link_bytes.get("nvlink", {}),
@@ -137,12 +161,13 @@ class ReadDevice:
         slow = self._slow.read(handle, at)
         gauges = self._gauges.read(handle, at)
         temperatures = {"gpu": gauges.temperature_celsius, "memory": counters.memory_celsius}
+        energy = read_energy(calls, handle)
         throttle = read_throttle_reasons(calls, handle) if self._on("throttle") else None
         return replace(
             reading,
-            power_watts=read_power(calls, handle),
+            power_watts=self._gauges.power(calls, handle, at, counted=energy is not None),
             power_limit_watts=slow.power_limit_watts,
-            energy_joules=read_energy(calls, handle),
+            energy_joules=energy,
             temperatures_celsius={k: v for k, v in temperatures.items() if v is not None},
             clocks_hertz=gauges.clocks_hertz,
             clocks_max_hertz=slow.clocks_max_hertz,
@@ -172,12 +197,21 @@ class ReadDevice:
     def _on(self, collector: str) -> bool:
         return collector in self._collectors
 
-    def _require_same(self) -> None:
-        """Raise where the handle of a MIG instance names another one that took its place."""
+    def _require_same(self, at: float, memory: Memory | None) -> None:
+        """Raise where the handle of a MIG instance names another one that took its place.
+
+        No work begins in another one without a context, which takes memory: as long as the memory
+        in use stays what it was, nothing can be counted for the wrong one, and it is enough to
+        look now and then.
+        """
         if not self.identity.parent_uuid:
+            return
+        before, self._memory = self._memory, memory
+        if memory is not None and memory == before and at - self._same_at < SAME_SECONDS:
             return
         uuid = self._calls.ask("uuid", "nvmlDeviceGetUUID", self.handle)
         self._calls.reasons.pop("uuid", None)
+        self._same_at = at
         if uuid not in {None, self.identity.uuid}:
             text = f"{self.identity.uuid}: this MIG instance is gone, {uuid} is in its place"
             raise DeviceError(Reason.GPU_IS_LOST, text)

@@ -21,6 +21,7 @@ from gputailor_exporter.devices.nvml_health import (
     read_power_limit,
     scaled,
 )
+from gputailor_exporter.devices.nvml_lists import count_retired_pages
 from gputailor_exporter.devices.nvml_nvlink import read_nvlinks
 
 #: Time between two readings of what changes seldom; a default of ours, half a scrape interval.
@@ -215,9 +216,10 @@ def read_retired_pages(calls: Calls, handle: Any) -> tuple[dict[str, int], bool 
     pages: dict[str, int] = {}
     for name, cause in RETIREMENT_CAUSES.items():
         function = "nvmlDeviceGetRetiredPages"
-        found = calls.ask("retired_pages", function, handle, cause, variant=cause)
+        arguments = ("retired_pages", function, handle, cause)
+        found = calls.ask(*arguments, variant=cause, by=count_retired_pages)
         if found is not None:
-            pages[name] = len(found)
+            pages[name] = found
     value = "retired_pages_pending"
     waits = calls.ask(value, "nvmlDeviceGetRetiredPagesPendingStatus", handle)
     waits = calls.number(value, waits, 0, 1)

@@ -16,6 +16,7 @@ from gputailor_exporter.devices.base import (
     DeviceReading,
     Reason,
     XidEvent,
+    want_processes,
 )
 from gputailor_exporter.devices.registry import BackendSettings, create, registered
 
@@ -37,6 +38,7 @@ class Several:
         self._open: list[Backend] = []
         self._found: dict[str, tuple[DeviceIdentity, Backend]] = {}
         self._refusals: dict[str, str] = {}
+        self._wanted: frozenset[str] | None = None
         self._closed = threading.Event()
 
     def open(self) -> None:
@@ -92,6 +94,8 @@ class Several:
             backend.open()
             with self._lock:
                 self._open.append(backend)
+            if self._wanted is not None:
+                want_processes(backend, self._wanted)
         return backend.devices()
 
     def _opened(self) -> tuple[Backend, ...]:
@@ -115,6 +119,12 @@ class Several:
         for backend in backends:
             found.extend(backend.wait_events(timeout_seconds / len(backends)))
         return tuple(found)
+
+    def want_processes(self, gpu_uuids: frozenset[str]) -> None:
+        """See ``SparesProcesses``."""
+        self._wanted = gpu_uuids
+        for backend in self._opened():
+            want_processes(backend, gpu_uuids)
 
     def close(self) -> None:
         """Close all that are open."""

@@ -6,11 +6,12 @@ every other value is the scenario's pure function of the time since the previous
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gputailor_exporter.attribution.allocations import Allocation, ContainerRef
+from gputailor_exporter.collectors import DEFAULT
 from gputailor_exporter.devices.base import (
     DeviceError,
     DeviceIdentity,
@@ -20,6 +21,7 @@ from gputailor_exporter.devices.base import (
 )
 from gputailor_exporter.scenarios.scenario import Scenario
 from gputailor_exporter.scenarios.timeline import DeviceTimeline, to_reading
+from gputailor_exporter.vocabulary import PROFILED
 
 #: Span of a device's first read, and the shortest later one, in seconds.
 FIRST_SPAN: Final = 1.0
@@ -49,14 +51,24 @@ class SimulatedBackend:
 
     name = "simulated"
 
-    def __init__(self, scenario: Scenario, node: str, wall_clock: Callable[[], float]) -> None:
-        """Start with counters at 0; raises ``DeviceError`` when the scenario lacks the node."""
+    def __init__(
+        self,
+        scenario: Scenario,
+        node: str,
+        wall_clock: Callable[[], float],
+        collectors: Container[str] = DEFAULT,
+    ) -> None:
+        """Start with counters at 0; raises ``DeviceError`` when the scenario lacks the node.
+
+        ``collectors``: what is on; without ``gpm`` there are the signals of every card alone.
+        """
         if node not in scenario.nodes:
             known = ", ".join(sorted(scenario.nodes))
             raise DeviceError(Reason.DRIVER_ERROR, f"the scenario has no node {node!r}: {known}")
         self._scenario = scenario
         self._node = node
         self._clock = wall_clock
+        self._gpm = "gpm" in collectors
         self._identities = scenario.devices(node)
         self._counters = {identity.uuid: _Counters() for identity in self._identities}
         self._closed = threading.Event()
@@ -81,7 +93,8 @@ class SimulatedBackend:
         if wall - start < SHORTEST_SPAN:  # the wall clock stood still or was set back
             start = wall - SHORTEST_SPAN
         counters.last = wall
-        return self._reading(timeline, counters, (start, wall), at)
+        reading = self._reading(timeline, counters, (start, wall), at)
+        return reading if self._gpm else _without_gpm(reading)
 
     @staticmethod
     def _reading(
@@ -115,6 +128,14 @@ class SimulatedBackend:
     def close(self) -> None:
         """Let a waiting caller go."""
         self._closed.set()
+
+
+def _without_gpm(reading: DeviceReading) -> DeviceReading:
+    return replace(
+        reading,
+        signals={name: value for name, value in reading.signals.items() if name not in PROFILED},
+        unavailable={n: reason for n, reason in reading.unavailable.items() if n not in PROFILED},
+    )
 
 
 class ScenarioAllocations:

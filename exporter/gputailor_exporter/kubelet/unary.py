@@ -22,6 +22,7 @@ import h2.connection
 import h2.errors
 import h2.events
 import h2.exceptions
+import h2.settings
 
 from gputailor_exporter.attribution.allocations import AllocationError
 
@@ -31,6 +32,15 @@ MAX_ANSWER_BYTES: Final = 16 * 2**20
 MOST_CALLS: Final = 500
 _WINDOW_BYTES: Final = 2**20
 _READ_BYTES: Final = 65536
+#: Headers are not checked by the library: ours are fixed, and of kubelet's two are looked at.
+_CONFIG: Final = h2.config.H2Configuration(
+    client_side=True,
+    header_encoding=None,
+    validate_outbound_headers=False,
+    normalize_outbound_headers=False,
+    validate_inbound_headers=False,
+    normalize_inbound_headers=False,
+)
 _PREFIX: Final = struct.Struct(">BI")  # compressed flag, length
 _ALLOWED_HTTP: Final = "200"
 _DEADLINE_EXCEEDED: Final = "4"  # gRPC status codes
@@ -120,8 +130,10 @@ class _Wire:
         self._deadline = 0.0
         self._clock: Callable[[], float] = time.monotonic
         self.calls = 0
-        config = h2.config.H2Configuration(client_side=True, header_encoding=None)
-        self.http = h2.connection.H2Connection(config)
+        self.http = h2.connection.H2Connection(_CONFIG)
+        # room for a whole answer from the start: no frame a call to ask for more
+        initial = {h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: _WINDOW_BYTES}
+        self.http.local_settings = h2.settings.Settings(client=True, initial_values=initial)
 
     def limit(self, deadline: float, clock: Callable[[], float]) -> None:
         """Raise ``TimeoutError`` from ``deadline`` on."""
@@ -211,7 +223,6 @@ class _Call:
             ],
         )
         http.send_data(stream, _PREFIX.pack(0, len(request)) + request, end_stream=True)
-        http.increment_flow_control_window(_WINDOW_BYTES, stream)
         wire.send()
         while not self._done:
             for event in wire.receive():

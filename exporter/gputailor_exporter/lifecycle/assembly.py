@@ -77,6 +77,7 @@ def assemble(options: Options) -> Parts:
 
 
 def _simulated(options: Options, *, attributed: bool) -> Parts:
+    from gputailor_exporter.devices.collecting import Collected  # noqa: PLC0415 - only where asked for
     from gputailor_exporter.devices.simulated import (  # noqa: PLC0415 - only where asked for
         ScenarioAllocations,
         ScenarioAttribution,
@@ -90,7 +91,8 @@ def _simulated(options: Options, *, attributed: bool) -> Parts:
         scenario = load(options.scenario, time.time())
     except ScenarioError as error:
         raise StartError(str(error)) from error
-    backend = SimulatedBackend(scenario, options.node, time.time)
+    simulated = SimulatedBackend(scenario, options.node, time.time, options.collectors)
+    backend = Collected(simulated, options.collectors)
     if not attributed:
         return Parts(backend, None, None)
     allocations = ScenarioAllocations(scenario, options.node)
@@ -104,7 +106,12 @@ def _backend(options: Options) -> Backend:
         patience_seconds=options.hang_after,
         collectors=options.collectors,
     )
-    return create(options.backend, settings)
+    backend = create(options.backend, settings)
+    if options.backend == "nvml":  # which leaves out all that is off by itself
+        return backend
+    from gputailor_exporter.devices.collecting import Collected  # noqa: PLC0415 - likewise
+
+    return Collected(backend, options.collectors)
 
 
 def _by_kubelet(options: Options, backend: Backend) -> Parts:

@@ -139,10 +139,13 @@ def _require_devices(options: Options, sampler: Sampler, ending: Ending) -> None
         if sampler.discovery.trouble:
             raise StartError(f"{sampler.discovery.trouble}{hint}")
         if time.monotonic() >= until:
+            from gputailor_exporter.checking.remedies import (  # noqa: PLC0415 - seldom needed
+                backend_advice,
+            )
+
             raise StartError(
-                f"the driver has not answered for {OPEN_SECONDS:g} s. What to do: see whether "
-                "`nvidia-smi` answers on the node; if not, look for Xid errors in `dmesg` and "
-                "restart the node"
+                f"the driver has not answered for {OPEN_SECONDS:g} s. "
+                f"What to do: {backend_advice(options.backend).faulty}"
             )
     if sampler.devices_listed == 0:
         raise StartError(f"no device is on this node, and --require-devices asks for one{hint}")

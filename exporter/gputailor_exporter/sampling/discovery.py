@@ -70,7 +70,9 @@ class Discovery:
         self._backend = backend
         self._settings = settings
         self._count_error = count_error
-        self._due = float("-inf")
+        self.on_soon: Callable[[], None] = lambda: None  # wakes whoever steps
+        self._due = self._listed_at = float("-inf")
+        self._retry = min(RETRY_SECONDS, settings.interval)
         self._wait = settings.open_retry
         self._search = RETRY_SECONDS  # until a GPU that is not here is looked for again
         self._failing: float | None = None  # since this time
@@ -88,8 +90,13 @@ class Discovery:
         return self._list(now)
 
     def soon(self) -> None:
-        """List at the next step."""
-        self._due = float("-inf")
+        """List as soon as the last listing is ``RETRY_SECONDS`` old."""
+        self._due = min(self._due, self._listed_at + self._retry)
+        self.on_soon()
+
+    def pause(self, now: float) -> float:
+        """Seconds until the next step has something to do."""
+        return min(max(0.0, self._due - now), self._settings.interval)
 
     def answered(self) -> None:
         """A device was read well: the driver is here, whatever a single call said."""
@@ -130,6 +137,7 @@ class Discovery:
         return None
 
     def _list(self, now: float) -> Found | None:
+        self._listed_at = now
         try:
             devices = self._backend.devices()
             expected = self._backend.expected()
@@ -140,7 +148,7 @@ class Discovery:
                 self._failing = now
             self.trouble = f"finding devices failed: {error}"
             self._say(self.trouble)
-            self._due = now + min(RETRY_SECONDS, self._settings.interval)
+            self._due = now + self._retry
             return None
         if not devices and not self.listed:
             log.warning("the %s back end lists no device on this node", self._backend.name)

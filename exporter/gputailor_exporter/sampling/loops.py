@@ -3,10 +3,14 @@
 import logging
 import threading
 from collections.abc import Callable
+from typing import Final
 
 from gputailor_exporter.sampling.timekeeping import since_boot
 
 log = logging.getLogger(__name__)
+
+#: A step that is due at once, again and again, is taken so often at most.
+MOST_OFTEN_SECONDS: Final = 0.01
 
 
 class Loop:
@@ -32,6 +36,14 @@ class Loop:
         self._on_error = on_error
         self._now = now
         self._thread: threading.Thread | None = None
+        self._woken = threading.Event()
+        #: Seconds from the time it is given until the next step; where it is set, the loop waits on
+        #: ``wake`` alone: whoever sets ``stop`` has to wake it.
+        self.pause: Callable[[float], float] | None = None
+
+    def wake(self) -> None:
+        """Take the next step now: there is something to do."""
+        self._woken.set()
 
     def start(self) -> None:
         """Start the thread, or start it again after it died."""
@@ -67,4 +79,8 @@ class Loop:
                 self._on_error(self.name)
             self.busy_since = None
             self.hung = False
-            self._stop.wait(self._interval)
+            if self.pause is None:
+                self._stop.wait(self._interval)
+            else:
+                self._woken.wait(max(self.pause(self._now()), MOST_OFTEN_SECONDS))
+                self._woken.clear()

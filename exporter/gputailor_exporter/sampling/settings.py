@@ -1,4 +1,4 @@
-"""How the sampler runs, and the words it counts its own troubles by."""
+"""How the sampler runs."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -6,17 +6,8 @@ from typing import Final
 from gputailor_exporter.accounting import AccountingSettings
 from gputailor_exporter.sampling.discovery import DiscoverySettings
 
-#: Label values of ``exporter_errors_total{reason}`` that are not a device's or a source's own.
-THREAD_DIED: Final = "thread_died"
-INTERNAL_ERROR: Final = "internal_error"
-STALE_DROPPED: Final = "stale_dropped"
-STOOD_STILL: Final = "stood_still"
-UNMATCHED_DEVICE_ID: Final = "unmatched_device_id"
-
-#: Label values of ``source`` for what is no back end or allocation source.
-EVENTS: Final = "events"
-ATTRIBUTION: Final = "attribution"
-WATCHDOG: Final = "watchdog"
+#: How soon events are asked for again after an error: many drivers have none.
+EVENTS_RETRY_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,7 @@ from gputailor_exporter.metrics import Sharing, Signal
 from gputailor_exporter.scenarios.document import ScenarioError, Section
 from gputailor_exporter.scenarios.hardware import MODELS, GpuModel, mig_size
 from gputailor_exporter.scenarios.values import Device, Node
-
-#: What NVML alone can read of a whole GPU.
-BASIC: Final = frozenset({Signal.KERNEL, Signal.MEMCOPY, Signal.ENCODER, Signal.DECODER})
-#: What GPM (Hopper and later) or DCGM's profiling adds; all that is left on a MIG instance.
-PROFILED: Final = frozenset(Signal) - BASIC
+from gputailor_exporter.vocabulary import BASIC, PROFILED
 
 _NAME = re.compile(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")
 _COMPUTE_SLICES: Final = 7

@@ -57,10 +57,11 @@ from gputailor_exporter.metrics import Signal
 from gputailor_exporter.scenarios.activities import read_activity
 from gputailor_exporter.scenarios.document import ScenarioError, Section
 from gputailor_exporter.scenarios.manifests import cluster_objects
-from gputailor_exporter.scenarios.nodes import BASIC, read_nodes
+from gputailor_exporter.scenarios.nodes import read_nodes
 from gputailor_exporter.scenarios.timeline import DeviceTimeline, to_reading
 from gputailor_exporter.scenarios.values import Hold, Missing, Node, Workload
 from gputailor_exporter.scenarios.workloads import WorkloadReader, number_processes
+from gputailor_exporter.vocabulary import BASIC
 
 __all__ = ["DEMO", "Scenario", "ScenarioError", "load", "manifests", "parse", "pinned"]
 

@@ -180,10 +180,13 @@ def test_own_prices_come_first(tmp_path):
         ("accelerator,price_per_gpu_hour\nL4,-1\n", ":2: price_per_gpu_hour must be 0 or more"),
         ("accelerator,price_per_gpu_hour\nL4,nan\n", ":2: price_per_gpu_hour must be 0 or more"),
         ("accelerator,price_per_gpu_hour\n,1\n", ":2: name an accelerator"),
-        ("accelerator,price_per_gpu_hour\nVoodoo 2,1\n", "no accelerator is named 'Voodoo 2'"),
+        (
+            "accelerator,price_per_gpu_hour\nVoodoo 2,1\n",
+            ":2: accelerator 'Voodoo 2' is not known: use a name",
+        ),
         (
             "accelerator,price_per_gpu_hour,capacity_type\nL4,1,free\n",
-            ":2: capacity_type must be on-demand or spot",
+            ":2: capacity_type must be on-demand, spot, reserved-1y or reserved-3y, found 'free'",
         ),
     ],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputailor_agent.cli import prometheus_checks
+from gputailor_agent.cli import prometheus_checks, server_checks
 from gputailor_agent.model.inventory import ContainerSpec, GpuRequest, Inventory, Node, Pod
 from gputailor_agent.sources.prometheus.inspecting import Inspection, Seen, Target
 
@@ -63,7 +63,7 @@ def problems(checks):
 
 
 def test_a_server_in_order_has_only_fine_lines():
-    told = list(prometheus_checks.server_checks(inspection(), NOW))
+    told = list(server_checks.server_checks(inspection(), NOW))
     assert {check.standing for check in told} == {"ok"}
     assert [check.found for check in told] == [
         "data are kept for 15 days",
@@ -83,21 +83,21 @@ def test_a_server_in_order_has_only_fine_lines():
     ],
 )
 def test_retention_is_held_against_a_reports_window(retention, standing, found):
-    check = next(prometheus_checks.server_checks(inspection(retention=retention), NOW))
+    check = next(server_checks.server_checks(inspection(retention=retention), NOW))
     assert check.standing == standing
     assert found in check.found
     assert (check.advice == "") == (standing == "ok")
 
 
 def test_a_scrape_too_seldom_is_a_problem():
-    told = prometheus_checks.server_checks(inspection(intervals={"dcgm": 300.0}), NOW)
+    told = server_checks.server_checks(inspection(intervals={"dcgm": 300.0}), NOW)
     (check,) = problems(told)
     assert check.found == "dcgm: every 300 s"
     assert "at least every 120 s" in check.advice
 
 
 def test_clocks_that_differ_are_told_by_machine():
-    told = prometheus_checks.server_checks(
+    told = server_checks.server_checks(
         inspection(skew_seconds=-95.0, ahead={"10.0.0.7:9400": 70.0}), NOW
     )
     ours, theirs = problems(told)
@@ -108,7 +108,7 @@ def test_clocks_that_differ_are_told_by_machine():
 
 
 def test_a_server_that_answers_in_part_is_told():
-    told = prometheus_checks.server_checks(inspection(partial=("store x unavailable",)), NOW)
+    told = server_checks.server_checks(inspection(partial=("store x unavailable",)), NOW)
     (check,) = problems(told)
     assert "store x unavailable" in check.found
 

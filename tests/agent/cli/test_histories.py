@@ -1,14 +1,17 @@
 """A Prometheus as what was used, from the command line and for the agent."""
 
 import pytest
+from msgspec.structs import replace
 
 from gputailor_agent.cli import app
-from gputailor_agent.cli.errors import UsageError
-from gputailor_agent.cli.histories import access_of, asked_window, pairs
+from gputailor_agent.cli.errors import CommandError, UsageError
+from gputailor_agent.cli.histories import access_of, asked_window, nameless, pairs
 from gputailor_agent.cli.serve import build_service
 from gputailor_agent.cli.settings import load_settings
+from gputailor_agent.model.containers import CONTAINER_ITSELF
 from gputailor_agent.model.inventory import Inventory
 from gputailor_agent.store import Store
+from tests.agent import factories as make
 from tests.agent.cli.name_server import prometheus_with
 
 DAY = 86400
@@ -128,3 +131,25 @@ def test_the_agent_that_reads_a_prometheus_scrapes_nothing(tmp_path):
         assert not service.tick_scrape(now)
         assert service.latest_plan().sources == ("Prometheus",)
     assert [end for _, end in asked] == [now]
+
+
+def rows(pod="", gpu="GPU-0"):
+    one = make.row(make.NOW - DAY, pod=pod or "p", gpu=gpu, kernel=0.4)
+    return [one] if pod else [replace(one, key=replace(one.key, pod=""))]
+
+
+def test_rows_that_name_a_pod_need_no_word():
+    assert nameless(rows("train-0"), make.inventory([], [])) == ()
+
+
+@pytest.mark.parametrize("told", [rows(), rows("train-0", gpu=CONTAINER_ITSELF)])
+def test_where_no_row_of_a_gpu_names_a_pod_the_report_says_what_that_costs(told):
+    (said,) = nameless(told, make.inventory([make.pod("train-0")], [make.node()]))
+    assert "no exporter names the pods that hold its GPUs" in said
+    assert "kubelet's PodResources" in said
+
+
+def test_where_nothing_names_a_pod_there_is_nothing_to_judge():
+    lost = replace(make.inventory([], [make.node()]), problems=("kube-state-metrics: not there",))
+    with pytest.raises(CommandError, match=r"no pod that held a GPU(.|\n)*not there"):
+        nameless(rows(), lost)

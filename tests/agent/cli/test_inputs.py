@@ -55,6 +55,23 @@ def test_a_broken_inventory_beside_a_good_one_is_only_told(capsys, tmp_path):
     assert "foreign.yaml" in out
 
 
+def test_a_team_is_named_by_the_label_that_the_command_line_says(capsys, tmp_path):
+    named = inventory(tmp_path)
+    text = named.read_text("utf-8").replace(
+        '"uid": "uid-idler"', '"uid": "uid-idler", "labels": {"squad": "blue"}'
+    )
+    named.write_text(text, encoding="utf-8")
+    usage = ("--archive", pages(tmp_path), "--inventory", named, "--output", "json")
+    for more, teams in (
+        ((), {"idler": "", "worker": ""}),
+        (("--team-key", "squad"), {"idler": "blue", "worker": ""}),
+    ):
+        code, out, _ = run(capsys, "report", *usage, *more)
+        assert code == 0
+        found = (one["workload"] for one in json.loads(out)["plan"]["verdicts"])
+        assert {one["name"]: one.get("team", "") for one in found} == teams
+
+
 def test_windows_begin_with_a_whole_hour_everywhere(capsys, tmp_path):
     usage = ("--archive", pages(tmp_path), "--inventory", inventory(tmp_path))
     since = ("--since", "2025-11-29T05:34", "--output", "json")

@@ -11,6 +11,7 @@ from typer.main import get_command
 from gputailor_agent.cli.app import build
 from gputailor_agent.cli.delivery import DeliveryKeys
 from gputailor_agent.cli.errors import UsageError
+from gputailor_agent.cli.serve import service_settings
 from gputailor_agent.cli.settings import (
     AgentSettings,
     exporter_url,
@@ -18,6 +19,7 @@ from gputailor_agent.cli.settings import (
     split_listen,
     threshold,
 )
+from gputailor_agent.inventory.identity import IdentitySettings
 
 
 @pytest.fixture(autouse=True)
@@ -163,11 +165,24 @@ def test_a_threshold_of_the_command_line_is_read():
             threshold(wrong)
 
 
+def test_the_keys_that_name_a_team_are_settings_of_the_judging(tmp_path, monkeypatch):
+    path = config(tmp_path, "team_keys: [cost-centre, example.org/squad]\n")
+    judged = service_settings(load_settings({}, path)).assessment
+    assert judged.identity.team_keys == ("cost-centre", "example.org/squad")
+    monkeypatch.setenv("GPUTAILOR_TEAM_KEYS", "squad, tribe")
+    judged = service_settings(load_settings({}, path)).assessment
+    assert judged.identity.team_keys == ("squad", "tribe")
+    assert service_settings(load_settings({"team_keys": ["a"]}, path)).assessment.identity == (
+        IdentitySettings(team_keys=("a",))
+    )
+
+
 def test_every_setting_but_those_of_delivery_can_be_given_as_a_flag():
     options = {one.name for one in get_command(build()).commands["serve"].params}
     singular = {
         "targets": "target",
         "namespaces": "namespace",
+        "team_keys": "team_key",
         "prometheus_headers": "prometheus_header",
         "prometheus_labels": "prometheus_label",
         "prometheus_parameters": "prometheus_parameter",

@@ -171,10 +171,12 @@ def test_a_series_without_a_device_says_nothing():
     assert GAUGES.identify({"gpu": "0"}, "test") is None
 
 
-def test_the_present_name_is_preferred_and_a_former_one_is_found():
-    names = ["dcgm_gpu_utilization", "DCGM_FI_DEV_FB_USED", "dcgm_fi_dev_fb_used", "DCGM_FI_DEV_X"]
-    found = {present.name for present in present_gauges(GAUGES, names)}
-    assert found == {"dcgm_gpu_utilization", "DCGM_FI_DEV_FB_USED"}
+def test_every_name_of_a_metric_is_found_the_present_one_first():
+    names = ["dcgm_gpu_utilization", "dcgm_fi_dev_fb_used", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_X"]
+    found = [(present.name, present.rank) for present in present_gauges(GAUGES, names)]
+    assert found == [
+        ("dcgm_gpu_utilization", 2), ("DCGM_FI_DEV_FB_USED", 0), ("dcgm_fi_dev_fb_used", 1)
+    ]  # fmt: skip
 
 
 # ---- pages that were captured ----------------------------------------------------------------

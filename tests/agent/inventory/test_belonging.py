@@ -43,6 +43,25 @@ def test_the_house_s_own_key_comes_first(tmp_path):
     assert _only(tmp_path, pod("a", labels=labels), team_keys=("cost-centre",)).team == "4711"
 
 
+def test_the_house_s_own_key_wins_wherever_it_stands(tmp_path):
+    made = pod("run-0", owners=[owner("Job", "run", "u")], labels={"team": "vision"})
+    job = controller("Job", "run", uid="u", labels={"cost-centre": "4711"})
+    assert _only(tmp_path, made, job, team_keys=("cost-centre",)).team == "4711"
+    space = {"metadata": {"name": "team-a", "labels": {"squad": "blue"}}, "kind": "Namespace"}
+    assert _only(tmp_path, made, job, space, team_keys=("squad",)).team == "blue"
+
+
+def test_without_the_house_s_own_key_the_known_ones_count(tmp_path):
+    made = pod("a", labels={"team": "vision"})
+    assert _only(tmp_path, made, team_keys=("cost-centre",)).team == "vision"
+
+
+@pytest.mark.parametrize("told", ["example_org_cost_centre", "example_org_cost_centre_id"])
+def test_the_house_s_own_key_is_found_as_a_prometheus_spells_it(tmp_path, told):
+    keys = ("example.org/cost-centre", "example.org/costCentre-ID")
+    assert _only(tmp_path, pod("a", labels={told: "4711"}), team_keys=keys).team == "4711"
+
+
 @pytest.mark.parametrize("key", ["kueue.x-k8s.io/queue-name", "kai.scheduler/queue", "runai/queue"])
 def test_queues_are_named_by_each_scheduler_s_label(tmp_path, key):
     assert _only(tmp_path, pod("a", labels={key: "night"})).queue == "night"

@@ -4,6 +4,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from gputailor_agent.model.usage import ContainerCounters, Device, Page
 from gputailor_exporter.metrics import HISTOGRAM_BOUNDS
 
@@ -118,3 +120,11 @@ def run_pages(exporter: Exporter, until: int, every: int) -> list[Page]:
         exporter.advance(at)
         pages.append(exporter.page())
     return pages
+
+
+def without_histograms(page: Page) -> Page:
+    """The page as it is read where histograms are left to a later hour."""
+    bare = tuple(msgspec.structs.replace(one, histogram={}) for one in page.containers)
+    return msgspec.structs.replace(
+        page, containers=bare, histogram_bounds=(), histograms_later=True
+    )

@@ -115,6 +115,15 @@ def test_a_notebook_is_asked_after_thirty_minutes_and_softly():
     assert "kubeflow-resource-stopped" in answer.change.command
 
 
+def test_of_a_notebook_only_the_part_that_it_idled_is_saved_since_its_person_comes_back():
+    start = NOW - 4 * DAY
+    usage = [row(hour, kernel=0.5 if hour < NOW - DAY else 0.0) for hour in range(start, NOW, HOUR)]
+    lab = workload(kind="Notebook", task=TaskClass.NOTEBOOK)
+    answer = judge(usage, [pod(start=start)], lab)
+    assert isinstance(answer, Finding)
+    assert answer.saving.gpu_hours_per_month == pytest.approx(730 / 4)
+
+
 def test_a_loaded_inference_service_that_worked_this_morning_stands_by():
     answer = worked_until(8, workload(kind="Deployment", task=TaskClass.INFERENCE))
     assert isinstance(answer, Silence)

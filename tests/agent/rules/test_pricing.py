@@ -13,6 +13,7 @@ from gputailor_agent.rules.pricing import (
     monthly,
     node_shape,
     node_spec,
+    price_of,
 )
 from tests.agent.factories import (
     A100,
@@ -193,3 +194,34 @@ def test_a_missing_price_makes_the_whole_sum_unknown():
     assert cost is None
     assert why is not None
     assert why.params == {"model": "T4"}
+
+
+LABEL = {"gputailor.io/price-per-gpu-hour": "1.25", "gputailor.io/price-currency": "EUR"}
+
+
+def test_a_node_s_own_label_tells_its_price_and_no_other_node_s():
+    own, other = node("own", labels=LABEL), node("other")
+    around = context(inventory(nodes=[own, other]))
+    told = [price_of(around, A100, one) for one in (own, other, None)]
+    assert [(one.amount_per_gpu_hour, one.currency) for one in told] == [
+        (1.25, "EUR"), (4.0, "USD"), (4.0, "USD"),
+    ]  # fmt: skip
+
+
+def test_a_label_does_not_tell_what_another_kind_of_capacity_would_cost():
+    own = node("own", labels=LABEL, capacity_type="on-demand")
+    around = context(inventory(nodes=[own]))
+    as_spot = msgspec.structs.replace(own, capacity_type="spot")
+    assert price_of(around, A100, own).amount_per_gpu_hour == 1.25
+    assert price_of(around, A100, as_spot).amount_per_gpu_hour == 4.0
+
+
+def test_a_workload_is_billed_by_the_label_of_its_node():
+    made, world = profile(
+        rows(NOW - 2 * DAY, NOW),
+        [pod(start=NOW - 2 * DAY)],
+        workload(kind="Deployment", task=TaskClass.UNKNOWN),
+        nodes=[node(labels=LABEL)],
+    )
+    month = monthly(made, context(world)).cost
+    assert (month.amount, month.currency) == (pytest.approx(730 * 1.25), "EUR")

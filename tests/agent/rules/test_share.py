@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gputailor_agent.model.inventory import TaskClass
 from gputailor_agent.model.judgement import Confidence, Finding, Silence, SilenceKind
 from gputailor_agent.model.usage import HISTOGRAM_EDGES
-from gputailor_agent.rules import smaller_gpu
+from gputailor_agent.rules import mig_slice
 from gputailor_agent.rules.share import RULE
 from tests.agent.factories import (
     DAY,
@@ -131,7 +131,7 @@ def test_after_an_oom_kill_the_need_is_a_quarter_more():
     assert answer.message.params["slice"] == "3g.40gb"
 
 
-def test_slices_that_are_here_already_are_smaller_gpu_s_to_offer():
+def test_slices_that_are_here_already_are_mig_slice_s_to_offer():
     sliced = node(
         "node-m", labels={"nvidia.com/mig.strategy": "mixed", "nvidia.com/mig-1g.10gb.count": "7"},
         capacity={"nvidia.com/mig-1g.10gb": 7.0}, gpu_count=1,
@@ -139,8 +139,8 @@ def test_slices_that_are_here_already_are_smaller_gpu_s_to_offer():
     made, world = profile(*small(), nodes=[node(), sliced])
     here = RULE.evaluate(made, context(world))
     check_words(here)
-    assert (here.kind, key(here)) == (SilenceKind.FINE, "share.see_smaller_gpu")
-    other = smaller_gpu.RULE.evaluate(made, context(world))
+    assert (here.kind, key(here)) == (SilenceKind.FINE, "share.see_mig_slice")
+    other = mig_slice.RULE.evaluate(made, context(world))
     assert isinstance(other, Finding)
     assert other.message.params["candidate"] == "A100 1g.10gb"
 

@@ -51,34 +51,9 @@ def test_only_cards_of_this_cluster_are_recommended_others_only_if_one_can_get_t
     far = [
         other.params["candidate"]
         for other in answer.not_chosen
-        if other.key == "smaller_gpu.if_you_can_get_it"
+        if other.key == "fitting.if_you_can_get_it"
     ]
     assert "L4" in far
-
-
-def test_a_mig_slice_that_the_cluster_has_is_a_candidate():
-    sliced = node("node-m", model="A100", gpus=1, capacity={"nvidia.com/mig-1g.10gb": 7.0})
-    answer = judge(
-        *job(kernel=0.05, sm=0.02, tensor=0.01, dram=0.02, memory_gib=5),
-        nodes=[node(model="A100"), sliced],
-    )
-    assert isinstance(answer, Finding)
-    assert answer.message.params["candidate"] == "A100 1g.10gb"
-    assert "nvidia.com/mig-1g.10gb: 1" in answer.change.patch
-    assert answer.saving.gpu_hours_per_month is not None
-    assert answer.saving.gpu_hours_per_month > 0
-
-
-def test_gpus_of_one_pod_are_not_spread_over_slices():
-    sliced = node("node-m", model="A100", gpus=1, capacity={"nvidia.com/mig-3g.40gb": 2.0})
-    usage = [
-        one
-        for i in range(2)
-        for one in rows(NOW - 6 * HOUR, NOW, gpu=f"G{i}", **LIGHT, memory_gib=5)
-    ]
-    answer = judge(usage, [pod(gpus=2, start=NOW - 6 * HOUR)], nodes=[node(model="A100"), sliced])
-    assert isinstance(answer, Silence)
-    assert any(other.key == "fitting.peers" for other in answer.not_chosen)
 
 
 def test_the_busiest_gpu_of_a_run_bounds_its_slowdown():
@@ -119,7 +94,7 @@ def test_what_was_not_chosen_is_listed_with_the_reason():
     assert isinstance(answer, Finding)
     keys = {other.key for other in answer.not_chosen}
     assert "fitting.price" in keys  # the H100
-    assert "smaller_gpu.if_you_can_get_it" in keys or "fitting.chosen_is_better" in keys
+    assert "fitting.if_you_can_get_it" in keys or "fitting.chosen_is_better" in keys
 
 
 @given(seen=st.floats(0.0, 1.0), level=st.sampled_from([0.01, 0.2, 0.9]))

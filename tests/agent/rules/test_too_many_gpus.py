@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gputailor_agent.model.inventory import GpuRequest, Outcome, TaskClass
+from gputailor_agent.model.inventory import GpuRequest, Outcome
 from gputailor_agent.model.judgement import (
     Confidence,
     Finding,
@@ -118,42 +118,6 @@ def test_one_gpu_cannot_be_fewer():
     answer = judge(*job([0.9]))
     assert isinstance(answer, Silence)
     assert answer.kind == SilenceKind.NOT_APPLICABLE
-
-
-def service(levels, days=8):
-    start = NOW - days * DAY
-    pods = [pod(f"web-{i}", start=start) for i in range(len(levels))]
-    usage = [
-        one
-        for i, level in enumerate(levels)
-        for one in rows(start, NOW, pod=f"web-{i}", gpu=f"G{i}", kernel=level, sm=level)
-    ]
-    return usage, pods, workload("web", "Deployment", TaskClass.INFERENCE)
-
-
-def test_one_replica_of_ten_that_never_worked_is_one_too_many_case_18():
-    answer = judge(*service([0.3] * 9 + [0.0]))
-    assert isinstance(answer, Finding)
-    assert answer.message.key == "too_many_gpus.too_many_replicas"
-    assert answer.message.params == {"unused": 1, "replicas": 10, "needed": 9}
-    assert answer.change.command.endswith("scale deployment/web --replicas=9")
-    assert answer.saving.gpu_hours_per_month == pytest.approx(730)
-
-
-def test_a_service_is_watched_for_a_whole_week_before_it_is_judged_case_28():
-    answer = judge(*service([0.3] * 9 + [0.0], days=5))
-    assert isinstance(answer, Silence)
-    assert (answer.kind, answer.message.key) == (SilenceKind.WATCHING, "gate.service_days")
-    assert answer.ready_at == NOW + 2 * DAY
-
-
-def test_a_replica_that_is_new_is_not_called_unused():
-    usage, pods, work = service([0.3, 0.3])
-    fresh = pod("web-9", start=NOW - 5 * HOUR)
-    usage += rows(NOW - 5 * HOUR, NOW, pod="web-9", gpu="G9", kernel=0.0)
-    answer = judge(usage, [*pods, fresh], work)
-    assert isinstance(answer, Silence)
-    assert answer.kind == SilenceKind.FINE
 
 
 def test_eight_gpus_that_are_used_little_are_worth_a_test_but_no_money():

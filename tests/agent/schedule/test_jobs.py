@@ -4,9 +4,11 @@ import pytest
 
 from gputailor_agent import metrics
 from gputailor_agent.model.ledger import Decision, State
+from gputailor_agent.rollup import CounterRollup
 from gputailor_agent.schedule import ServiceSettings
 from gputailor_agent.schedule.jobs import before, jobs
 from gputailor_agent.schedule.jobs.idle import watch
+from gputailor_agent.sources.prometheus.lately import Lately
 from gputailor_agent.store import Store
 from gputailor_agent.store.ledger import Ledger
 from gputailor_agent.store.tasks import kept_tasks
@@ -217,3 +219,84 @@ def test_a_workload_at_work_is_not_judged_between_plans(store, exporter):
         service.tick_scrape(now)
         watch(service.parts, now)
     assert heard.plans == []
+
+
+class Server:
+    """A metric server of which the agent keeps whole hours, and what it says between them."""
+
+    def __init__(self, exporter):
+        self.exporter, self.rollup, self.looks = exporter, CounterRollup("c1"), 0
+        self.at = T0
+
+    def look(self, now):
+        for at in range(self.at, int(now) + 1, 60):
+            self.exporter.advance(at)
+            self.rollup.add(self.exporter.page())
+        self.at = int(now) + 60
+
+    def __call__(self, _start, end, store):
+        whole = end // HOUR * HOUR
+        self.look(whole)
+        with store.transaction() as tx:
+            tx.put_usage(row for row in self.rollup.take_rows() if row.key.hour < whole)
+            tx.put_devices(self.rollup.devices())
+        return []
+
+    def holdings(self, now, _quiet_seconds):
+        self.look(now)
+        return [
+            Lately(one.namespace, one.pod, one.pod_uid, one.container, one.last_active)
+            for one in self.exporter.page().containers
+        ]
+
+    def rows(self, since, now):
+        self.looks += 1
+        self.look(now)
+        kept = self.rollup.take_rows()
+        self.rollup.give_back(kept)
+        return [row for row in kept if row.key.hour >= since], self.rollup.devices()
+
+
+@pytest.fixture
+def asked(store):
+    """A service that reads whole hours of a server, what it hears of idle ones, and the server."""
+
+    def begin(kernel):
+        server = Server(Exporter([Job(kernel, T0 + 5)], T0))
+        service = service_of(store, server.exporter, T0, source=None, fill=server, live=server)
+        service.parts.delivery = heard = Notices()
+        service.parts.backfill.run(T0, T0 + HOUR + 180)
+        service.recommend(T0 + HOUR + 180)
+        return service, heard, server
+
+    return begin
+
+
+def test_out_of_a_prometheus_who_stopped_is_found_before_the_hour_is_kept(asked):
+    service, heard, server = asked(lambda t: float(t < T0 + HOUR // 2))
+    for now in range(T0 + HOUR + 600, T0 + 5 * HOUR, 300):
+        service.parts.backfill.run(T0, now // HOUR * HOUR + 180)
+        watch(service.parts, now)
+    found = [
+        plan.made_at
+        for plan in heard.plans
+        for verdict in plan.verdicts
+        if verdict.primary is not None and verdict.primary.rule == "idle"
+    ]
+    # four hours after it stopped, within one look: not at the end of that hour
+    assert T0 + 4.5 * HOUR <= found[0] <= T0 + 4.5 * HOUR + 600
+    assert server.looks > 1
+
+
+def test_a_server_is_not_asked_for_more_while_everybody_works(asked):
+    service, heard, server = asked(lambda _: 0.5)
+    for now in range(T0 + HOUR + 600, T0 + 3 * HOUR, 300):
+        watch(service.parts, now)
+    assert (server.looks, heard.plans) == (0, [])
+
+
+def test_who_has_been_quiet_for_long_is_left_to_plans(asked):
+    service, heard, server = asked(lambda t: float(t < T0 + 60))
+    for now in range(T0 + 8 * HOUR, T0 + 9 * HOUR, 600):
+        watch(service.parts, now)
+    assert (server.looks, heard.plans) == (0, [])

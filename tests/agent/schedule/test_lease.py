@@ -1,10 +1,13 @@
 """One agent per cluster and store: a second one refuses, an overtaken one writes nothing."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from gputailor_agent.schedule import Lease, LeaseError
 from gputailor_agent.schedule.lease import LEASE_SECONDS
-from gputailor_agent.store import Store
+from gputailor_agent.store import Store, database
 from tests.agent.rollup.exporter_model import Exporter, Job
 from tests.agent.schedule.fakes import T0, ExporterSource, service_of
 
@@ -185,3 +188,38 @@ def test_a_service_that_was_overtaken_keeps_no_row_and_says_why_it_is_not_ready(
     assert second.store.period("c1/rollup", "2027-01-15T00") is None
     assert service.overtaken
     assert service.not_ready() == "another agent has taken over this store"
+
+
+@pytest.fixture
+def locked(path, monkeypatch):
+    """A store that another process keeps in the middle of a transaction; how to end that."""
+    Store.open(path).close()
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield other
+
+
+def test_a_store_that_is_locked_is_said_in_words_and_waited_for(locked, agent, time, caplog):
+    second = agent("second")
+    time.meanwhile = lambda: locked.execute("ROLLBACK") if time.passed == 20 else None
+    with caplog.at_level("WARNING"):
+        take(second, time)
+    assert time.passed == 20
+    write(second)
+    (told,) = [one.getMessage() for one in caplog.records]
+    assert "holds the store in the middle of writing and does not go on" in told
+
+
+def test_a_store_that_stays_locked_is_given_up_with_words(locked, agent, time):
+    with pytest.raises(LeaseError, match=r"kill -CONT.*waited 300 s and gives up"):
+        take(agent("second"), time)
+
+
+def test_who_froze_in_the_middle_of_writing_is_named(path, agent, time, monkeypatch):
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0)
+    take(agent(ELSEWHERE), time)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LeaseError, match="the last was process 7 on node-a"):
+            take(agent("second"), time)

@@ -88,8 +88,11 @@ def test_what_is_not_known_neither_begins_nor_ends_a_spell(kind):
     assert course.see(T0 + 900, idle(T0 + 900, T0 + 100)) == []
 
 
-def test_an_unsure_finding_is_not_told():
-    assert Course().see(T0, idle(T0, T0 - 2 * HOUR, confidence=Confidence.LOW)) == []
+def test_the_owner_is_told_at_once_and_not_again_when_it_is_sure():
+    course = Course()
+    unsure = idle(T0, T0 - 2 * HOUR, confidence=Confidence.LOW)
+    assert course.see(T0, unsure) == [T0 - 2 * HOUR]
+    assert course.see(T0 + 5 * HOUR, idle(T0 + 5 * HOUR, T0 - 2 * HOUR)) == []
 
 
 def test_a_finding_that_does_not_say_since_when_is_not_told():

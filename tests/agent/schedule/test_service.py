@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from apscheduler.schedulers.background import BackgroundScheduler
 from prometheus_client import generate_latest
 
 from gputailor_agent import metrics
@@ -300,6 +301,21 @@ def test_jobs_do_not_wait_until_a_clock_that_was_set_back_has_caught_up(store, e
         assert ran.wait(10)
     finally:
         service.stop()
+
+
+def test_a_start_that_a_signal_breaks_into_leaves_nothing_running(store, exporter, monkeypatch):
+    start = BackgroundScheduler.start
+
+    def broken_into(scheduler):
+        start(scheduler)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BackgroundScheduler, "start", broken_into)
+    service = service_of(store, exporter, T0)
+    service._begin = lambda: None
+    with pytest.raises(KeyboardInterrupt):
+        service.start()
+    assert not any(thread.name == "APScheduler" for thread in threading.enumerate())
 
 
 def test_a_target_that_fails_is_logged_once_and_when_it_is_back(store, exporter, caplog):

@@ -82,6 +82,7 @@ def test_an_hour_of_a_container_is_what_cadvisor_counted(server):
     assert use.observed_seconds == HOUR
     assert use.cpu_used_seconds == pytest.approx(1.5 * HOUR)
     assert use.cpus_used == pytest.approx(1.5)
+    assert use.cpus_peak == pytest.approx(1.5)
     assert use.cpu_of_limit == pytest.approx(0.75)
     assert use.cpu_throttled_seconds == pytest.approx(360)
     assert use.throttled_ratio == pytest.approx(0.3)

@@ -38,6 +38,7 @@ class FakeSource:
         self.budget, self.cost = Budget(), Cost()
         self.ahead = 0.0
         self.partial = {}  # by hour, what the server says of its answers
+        self.halves = False  # whether partial answers have half of the hour, or nothing
 
     def ahead_seconds(self):
         return self.ahead
@@ -45,7 +46,7 @@ class FakeSource:
     def dialects(self, start, end):
         return self.present
 
-    def hours(self, start, end, *, known=None):
+    def hours(self, start, end, *, known=None, complete=True):
         for place, hour in enumerate(range(start, int(end), HOUR)):
             if place >= self.most:
                 return
@@ -55,9 +56,9 @@ class FakeSource:
             stop = min(hour + HOUR, int(end))
             first = [page(hour)] if place == 0 and known is None else []
             told = self.partial.get(hour, ())
-            yield HourReading(
-                hour=hour, end=stop, pages=(*first, *(() if told else (page(stop),))), partial=told
-            )
+            last = [page(stop - HOUR // 2)] if self.halves else []
+            pages = (*first, *(last if told else [page(stop)]))
+            yield HourReading(hour=hour, end=stop, pages=pages, partial=told)
 
 
 def ends(count):
@@ -100,11 +101,17 @@ def test_an_hour_is_not_kept_before_late_scrapes_have_come(store):
 
 def test_older_hours_are_added_without_losing_the_newest_counters(store):
     source = FakeSource()
-    fill_store(source, DAY_START + 3 * HOUR, ends(5), store)
-    fill_store(source, DAY_START, ends(6), store)
-    assert [(hour - DAY_START) // HOUR for hour, _ in source.asked] == [3, 4, 0, 1, 2, 5]
+    fill_store(source, DAY_START + 6 * HOUR, ends(8), store)
+    fill_store(source, DAY_START, ends(9), store)
+    assert [(hour - DAY_START) // HOUR for hour, _ in source.asked] == [6, 7, *range(6), 8]
     assert source.asked[-1][1]
-    assert hours_of(store.usage("test", DAY_START, ends(9))) == dict.fromkeys(range(6), 3600.0)
+    assert hours_of(store.usage("test", DAY_START, ends(9))) == dict.fromkeys(range(9), 3600.0)
+
+
+def test_blocks_of_histograms_are_read_whole(store):
+    source = FakeSource()
+    fill_store(source, DAY_START + 8 * HOUR, ends(10), store)
+    assert [(hour - DAY_START) // HOUR for hour, _ in source.asked] == [6, 7, 8, 9]
 
 
 def test_a_server_that_fails_half_way_leaves_what_was_read(store):
@@ -207,7 +214,7 @@ def test_what_went_wrong_is_told_in_words():
 SAID = ("store 10.0.0.3 unavailable",)
 
 
-def test_an_hour_that_was_told_in_part_is_asked_for_again_with_the_next(store):
+def test_an_hour_that_was_told_in_part_is_asked_for_again_with_its_block(store):
     source = FakeSource()
     source.partial = {DAY_START + HOUR: SAID}
     (told,) = fill_store(source, DAY_START, ends(4), store)
@@ -215,9 +222,20 @@ def test_an_hour_that_was_told_in_part_is_asked_for_again_with_the_next(store):
     assert "asked for again" in told
     healed = FakeSource()
     assert fill_store(healed, DAY_START, ends(4), store) == []
-    assert [(hour - DAY_START) // HOUR for hour, _ in healed.asked] == [1, 2]
+    assert [(hour - DAY_START) // HOUR for hour, _ in healed.asked] == [0, 1, 2, 3]
     kept = hours_of(store.usage("test", DAY_START, ends(9)))
     assert kept == dict.fromkeys(range(4), 3600.0)
+
+
+def test_what_was_told_in_full_is_not_replaced_by_a_part(store):
+    source = FakeSource()
+    source.partial = {DAY_START + HOUR: SAID}
+    fill_store(source, DAY_START, ends(4), store)
+    worse = FakeSource(fails_at=DAY_START + HOUR)
+    worse.partial, worse.halves = {DAY_START: SAID}, True
+    fill_store(worse, DAY_START, ends(4), store)
+    assert worse.asked == [(DAY_START, False)]
+    assert hours_of(store.usage("test", DAY_START, DAY_START + HOUR)) == {0: 3600.0}
 
 
 def test_an_old_hour_that_stays_partial_is_taken_as_it_is(store):

@@ -51,6 +51,11 @@ def hour(*parts, begin=BEGIN, totals=None, steps=STEPS):
     )
 
 
+def under(rank, part):
+    """The same under a former name of the metric."""
+    return msgspec.structs.replace(part, rank=rank)
+
+
 def roll(*parts, **options):
     rollup = MeansRollup("test")
     rows, devices = rollup.add(hour(*parts, **options))
@@ -296,3 +301,34 @@ def test_a_mig_instance_with_memory_alone_is_held_all_the_same():
     assert row.allocated_seconds == HOUR
     assert row.signals == {}
     assert row.memory_peak_bytes == 64 * 1024**2
+
+
+# ---- a metric that an update renamed -----------------------------------------------------------
+
+
+def test_a_metric_that_was_renamed_inside_the_hour_is_one_over_all_of_it():
+    former, present = [0.2] * 5 + [None] * 7, [None] * 5 + [0.6] * 7
+    row = one_row(
+        under(2, series("PROF_SM_ACTIVE", former)), series("PROF_SM_ACTIVE", present),
+        under(2, counts([FULL] * 5 + [0] * 7)), counts([0] * 5 + [FULL] * 7),
+    )  # fmt: skip
+    assert row.signals["sm"].observed_seconds == 3600
+    assert row.signals["sm"].mean == pytest.approx((5 * 0.2 + 7 * 0.6) / 12, abs=1e-3)
+
+
+def test_the_step_in_which_it_was_renamed_has_the_samples_of_both_names():
+    row = one_row(
+        under(1, series("PROF_SM_ACTIVE", [0.2] * 6 + [None] * 6)),
+        series("PROF_SM_ACTIVE", [None] * 5 + [0.6] * 7),
+        under(1, counts([FULL] * 5 + [4] + [0] * 6)), counts([0] * 5 + [6] + [FULL] * 6),
+    )  # fmt: skip
+    assert row.signals["sm"].observed_seconds == 3600
+
+
+def test_under_two_names_at_a_time_the_present_one_is_believed_and_time_counts_once():
+    row = one_row(
+        under(2, series("PROF_SM_ACTIVE", 0.9)), series("PROF_SM_ACTIVE", 0.6),
+        under(2, counts()), counts(),
+    )  # fmt: skip
+    assert row.signals["sm"].observed_seconds == 3600
+    assert row.signals["sm"].mean == pytest.approx(0.6, abs=1e-3)

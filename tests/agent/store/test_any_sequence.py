@@ -11,6 +11,7 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
+    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -59,18 +60,33 @@ class StoreMachine(RuleBasedStateMachine):
         place=hours,
         length=st.sampled_from((1, 2, 3)),
         level=st.sampled_from((0.0, 0.25, 1.0)),
+        before=st.sampled_from((None, None, 0.5)),
         crash=st.sampled_from((False, False, True)),
     )
-    def write(self, pods, place, length, level, crash):
-        """Write hours, or write them again with other figures; a crash leaves nothing of it."""
+    def write(self, *, pods, place, length, level, before, crash):
+        """Write hours, or write them again with other figures; a crash leaves nothing of it.
+
+        One call may hold a row twice: the last one counts (``before``: the level of the first).
+        """
         end = min(DAYS * 24, place + length)
-        usage = [self.made(pod, one, level) for pod in pods for one in range(place, end)]
+        levels = (level,) if before is None else (before, level)
+        usage = [
+            self.made(pod, at, one) for one in levels for pod in pods for at in range(place, end)
+        ]
         with suppress(CrashError), self.store.transaction() as tx:
             tx.put_usage(usage)
             if crash:
                 raise CrashError
         if not crash:
             self.known.update({one.key: one for one in usage})
+
+    @precondition(lambda self: self.known)
+    @rule(data=st.data(), level=st.sampled_from((0.125, 0.75)))
+    def rewrite(self, data, level):
+        """Write one hour that is there already with figures that it never had."""
+        key = data.draw(st.sampled_from(sorted(self.known)))
+        place = (key.hour - FIRST) // HOUR
+        self.write(pods={key.pod}, place=place, length=1, level=level, before=None, crash=False)
 
     @rule(
         ahead=st.sampled_from((0, 1, 6)),
@@ -125,6 +141,6 @@ class StoreMachine(RuleBasedStateMachine):
 
 def test_any_sequence_of_events_agrees_with_a_dictionary(address):
     machine = type("OnThisStore", (StoreMachine,), {"address": address})
-    many = 5 if "postgresql" in address else 15
+    many = 6 if "postgresql" in address else 20
     some = settings(max_examples=many, stateful_step_count=20)
     run_state_machine_as_test(machine, settings=some)

@@ -1,14 +1,17 @@
 """What is asked of the driver seldom, and that nothing is lost by it."""
 
 import ctypes
+import math
+from collections import Counter
 
 import pynvml
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputailor_exporter.devices.base import PcieLink
-from gputailor_exporter.devices.nvml_activity import EMPTY_SECONDS
+from gputailor_exporter.devices import nvml_lists
+from gputailor_exporter.devices.base import PcieLink, Reason
+from gputailor_exporter.devices.nvml_activity import EMPTY_SECONDS, UNWANTED_SECONDS
 from gputailor_exporter.devices.nvml_gauges import GAUGE_SECONDS
 from gputailor_exporter.devices.nvml_lists import MOST_ROWS, Room
 from gputailor_exporter.metrics import Signal
@@ -88,6 +91,143 @@ def test_a_new_graphics_or_mps_process_is_known_at_once_and_its_memory_soon(rig,
     assert (later.pid, later.memory_used_bytes) == (42, 1 << 30)
 
 
+def test_memory_copies_are_told_seldom_and_none_of_their_seconds_is_lost(rig):
+    rig.add(util_memory=square(2.0, 1.0, 50.0))
+    device = rig.device()
+    rig.second(device)
+    start, until = rig.driver.now, rig.driver.now
+    active, told = 0.0, 0
+    for _ in range(32):
+        reading = rig.step(device).signals[Signal.MEMCOPY]
+        active += reading.value * reading.covers_seconds
+        if reading.covers_seconds:
+            told, until = told + 1, rig.driver.now
+    assert told <= 9
+    expected = rig.driver.integral("gpu.0.util.memory", start, until) / 100
+    assert active == pytest.approx(expected, abs=0.3)
+
+
+@pytest.mark.parametrize(("energy", "told"), [(True, [100.0, 300.0]), (False, [300.0, 300.0])])
+def test_power_is_read_seldom_where_the_driver_counts_energy_itself(rig, energy, told):
+    rig.add(power_watts=100.0, energy=energy)
+    device = rig.device()
+    rig.second(device)
+    rig.change(power_watts=300.0)
+    assert [rig.step(device, s).power_watts for s in (1.0, GAUGE_SECONDS)] == told
+
+
+LISTS = ("Compute", "Graphics", "MPSCompute")
+
+
+def listed(asked):
+    """How often processes were listed and asked for their utilisation."""
+    names = [f"nvmlDeviceGet{kind}RunningProcesses_v3" for kind in LISTS]
+    return sum(asked[name] for name in (*names, "nvmlDeviceGetProcessUtilization"))
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Counts the lists that are asked for, which go past the binding's own functions."""
+    found = Counter()
+    symbol = nvml_lists._symbol
+
+    def counting(name):
+        found[name] += 1
+        return symbol(name)
+
+    monkeypatch.setattr(nvml_lists, "_symbol", counting)
+    return found
+
+
+def test_processes_that_nobody_wants_are_looked_for_seldom(rig, asked):
+    rig.add(processes=[FakeProcess(42, sm=50.0)], util_gpu=50.0)
+    device = rig.device()
+    rig.second(device)
+    rig.backend.want_processes(frozenset())
+    asked.clear()
+    found = [rig.step(device).processes for _ in range(int(UNWANTED_SECONDS))]
+    assert [one is None for one in found] == [True] * (len(found) - 1) + [False]
+    assert listed(asked) <= 4
+
+
+def test_why_processes_cannot_be_read_stays_known_while_they_are_not_looked_for(rig):
+    rig.add()
+    device = rig.device()
+    refused = pynvml.NVML_ERROR_NO_PERMISSION
+    rig.fault("nvmlDeviceGetComputeRunningProcesses_v3", error=refused)
+    rig.step(device)
+    rig.backend.want_processes(frozenset())
+    assert rig.step(device).unavailable["processes"] is Reason.NO_PERMISSION
+
+
+def test_processes_that_are_wanted_again_are_read_each_cycle_and_of_that_cycle_alone(rig):
+    rig.add(processes=[FakeProcess(42, sm=80.0)], util_gpu=80.0)
+    device = rig.device()
+    rig.backend.want_processes(frozenset({"another"}))
+    rig.second(device)
+    rig.step(device, 7.0)
+    rig.change(processes=[FakeProcess(42, sm=20.0)], util_gpu=20.0)
+    rig.backend.want_processes(frozenset({device.uuid}))
+    for _ in range(3):
+        reading = rig.step(device)
+        assert reading.process_utilization_known
+    (process,) = reading.processes
+    assert process.kernel == pytest.approx(0.2, abs=0.01)
+
+
+def test_after_a_pause_a_process_is_credited_with_its_last_second_not_with_the_pause(rig):
+    rig.add(processes=[FakeProcess(42, sm=80.0)], util_gpu=80.0)
+    device = rig.device()
+    rig.second(device)
+    rig.backend.want_processes(frozenset())
+    rig.step(device, 8.0)
+    rig.change(processes=[FakeProcess(42, sm=20.0)], util_gpu=20.0)
+    rig.step(device)
+    rig.backend.want_processes(frozenset({device.uuid}))
+    (process,) = rig.step(device).processes
+    assert process.kernel == pytest.approx(0.2, abs=0.01)
+
+
+def test_a_long_interval_is_told_of_a_process_as_a_whole(rig):
+    rig.add(processes=[FakeProcess(42, sm=80.0)], util_gpu=80.0)
+    device = rig.device()
+    rig.second(device)
+    rig.step(device, 6.0)
+    rig.driver.now += 5.0
+    rig.change(processes=[FakeProcess(42, sm=20.0)], util_gpu=20.0)
+    (process,) = rig.step(device, 1.0).processes
+    assert process.kernel == pytest.approx((5 * 0.8 + 0.2) / 6, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        (pynvml.NVML_VALUE_TYPE_DOUBLE, "dVal", 12.5),
+        (pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, "uiVal", 0xFFFFFFFF),
+        (pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG, "ulVal", 1 << 40),
+        (pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG, "ullVal", 1 << 63),
+        (pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG, "sllVal", -5),
+        (pynvml.NVML_VALUE_TYPE_SIGNED_INT, "siVal", -7),
+        (pynvml.NVML_VALUE_TYPE_UNSIGNED_SHORT, "usVal", 0xFFFF),
+        (99, "uiVal", None),
+    ],
+)
+def test_samples_are_read_by_the_type_of_their_values(monkeypatch, kind, field, value):
+    def samples(_handle, _kind, _since, value_type, count, rows):
+        value_type._obj.value, room, count._obj.value = kind, count._obj.value, 2
+        if rows is not None and room >= 2:
+            for place in range(2):
+                rows[place].timeStamp = 1000 + place
+                rows[place].sampleValue.ullVal = (1 << 64) - 1  # what lies behind a short value
+                setattr(rows[place].sampleValue, field, value or 0)
+        return pynvml.NVML_SUCCESS
+
+    monkeypatch.setattr(nvml_lists, "_symbol", lambda _: samples)
+    told = nvml_lists.Lists().samples(None, 1, 0)
+    assert [when for when, _ in told] == [1000, 1001]
+    assert all(math.isnan(number) if value is None else number == value for _, number in told)
+
+
 class Row(ctypes.Structure):
     _fields_ = (("number", ctypes.c_uint),)
 
@@ -100,7 +240,7 @@ class Driver:
 
     def __call__(self, count, rows):
         self.asked += 1
-        told, room = count._obj, count._obj.value
+        told, room = count, count.value
         told.value = len(self.rows)
         if rows is None and self.size_is_success:
             return pynvml.NVML_SUCCESS

@@ -169,6 +169,26 @@ def test_two_vendors_on_a_node_are_read_side_by_side():
     both.close()
 
 
+class Sparing(Refusing):
+    """Notes whose processes are wanted."""
+
+    wanted = None
+
+    def want_processes(self, gpu_uuids):
+        self.wanted = gpu_uuids
+
+
+def test_whose_processes_are_wanted_is_told_to_all_and_to_those_that_come_later():
+    now, later = Sparing((NVIDIA,), name="now"), Sparing((AMD,), name="later")
+    now.ready = True
+    both = Several([now, StubBackend((DeviceIdentity("2", "GPU-other"),)), later])
+    both.open()
+    both.want_processes(frozenset({"GPU-amd"}))
+    later.ready = True
+    both.devices()
+    assert now.wanted == later.wanted == {"GPU-amd"}
+
+
 def test_other_drivers_count_only_where_no_known_vendor_is():
     display = DeviceIdentity("0", "PCI-0000:00:02.0", vendor="intel")
     with_gpu = Several([StubBackend((AMD,))], [StubBackend((display,))])

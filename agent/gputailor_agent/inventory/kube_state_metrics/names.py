@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import Final
 
+from gputailor_agent.inventory.belonging import belonging_table
 from gputailor_agent.inventory.classify import class_table
 from gputailor_agent.inventory.identity import DEFAULT_LABEL_KEYS, WORKLOAD_ANNOTATION
 from gputailor_agent.inventory.kinds import kind_table
 from gputailor_agent.inventory.nodes import node_table
 from gputailor_agent.inventory.resources import resource_table
+from gputailor_agent.inventory.spelling import snake, spelled
 
 _SIGNS: Final = "-._"
 _MOST_SIGNS: Final = 7  # in a resource's name behind its domain: 3 ** 7 readings at most
@@ -28,16 +30,6 @@ _OTHER_KEYS: Final = (
     "batch.kubernetes.io/controller-uid",
     "controller-uid",
 )
-
-
-def spelled(name: str) -> str:
-    """A name as Prometheus can have it in a label."""
-    return re.sub(r"[^a-zA-Z0-9_]", "_", name)
-
-
-def _snake(name: str) -> str:
-    """The same in snake case, as kube-state-metrics 2 spells keys of labels and annotations."""
-    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", spelled(name)).lower()
 
 
 @cache
@@ -83,9 +75,10 @@ def _readings(rest: str) -> Iterator[str]:
 def _keys() -> dict[str, str]:
     """Keys of labels and annotations that anything here looks for, by their spelling."""
     nodes, kinds, resources = node_table(), kind_table(), resource_table()
+    whose = belonging_table()
     keys: list[str] = [
         *nodes.product, *nodes.count, *nodes.replicas, *nodes.mig_strategy, *nodes.mig_partition,
-        *nodes.instance_type, *nodes.region, *nodes.zone,
+        *nodes.instance_type, *nodes.region, *nodes.zone, *nodes.pool,
         *nodes.driver_version, *itertools.chain(*nodes.driver_version_parts),
         *nodes.cuda_version, *itertools.chain(*nodes.cuda_version_parts),
         *(row.label for row in nodes.memory), *(row.label for row in nodes.capacity_type),
@@ -94,10 +87,11 @@ def _keys() -> dict[str, str]:
         *itertools.chain(*(key.split("+") for key in (*kinds.members, *DEFAULT_LABEL_KEYS))),
         *(key for row in resources.annotations for key in (row.key, row.times, row.container)),
         *(key for row in class_table().frameworks + class_table().tasks for key in row.labels),
+        *whose.team, *whose.namespace_team, *whose.queue, *whose.priority,
         WORKLOAD_ANNOTATION, *_OTHER_KEYS,
     ]  # fmt: skip
     spellings = {spelled(key): key for key in keys if key}
-    return {_snake(key): key for key in keys if key} | spellings
+    return {snake(key): key for key in keys if key} | spellings
 
 
 def real_key(name: str) -> str:

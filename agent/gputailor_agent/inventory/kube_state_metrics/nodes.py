@@ -10,6 +10,7 @@ from gputailor_agent.inventory.kube_state_metrics.rows import Rows, by_label
 from gputailor_agent.inventory.nodes import read_node
 from gputailor_agent.model.inventory import Node
 
+_PLAIN = frozenset({"cpu", "memory"})
 _STATUS = {"true": "True", "false": "False", "unknown": "Unknown"}
 
 
@@ -27,6 +28,10 @@ def _raw(name: str, rows: Rows) -> raw.RawNode:
         metadata=raw.RawMetadata(name=name, labels=rows.keyed(names.NODE_LABELS, "label_")),
         spec=raw.RawNodeSpec(unschedulable=rows.value(names.NODE_UNSCHEDULABLE) == 1),
         status=raw.RawNodeStatus(
+            addresses=[
+                raw.RawAddress(type="InternalIP", address=sample.labels.get("internal_ip"))
+                for sample in rows.of(names.NODE_INFO)
+            ],
             capacity=_amounts(rows, names.NODE_CAPACITY),
             allocatable=_amounts(rows, names.NODE_ALLOCATABLE),
             conditions=[
@@ -39,7 +44,8 @@ def _raw(name: str, rows: Rows) -> raw.RawNode:
 def _amounts(rows: Rows, name: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for sample in rows.of(name):
-        resource = real_resource(sample.labels.get("resource", ""))
+        label = sample.labels.get("resource", "")
+        resource = label if label in _PLAIN else real_resource(label)
         if resource is not None:
             found[resource] = max(found.get(resource, 0.0), sample.value)
     return found

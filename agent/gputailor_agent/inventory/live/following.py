@@ -9,7 +9,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -22,7 +22,7 @@ from gputailor_agent.inventory.live.configuring import find_connection
 from gputailor_agent.inventory.live.discovering import NODES, PODS
 from gputailor_agent.inventory.live.errors import ClusterError
 from gputailor_agent.inventory.live.naming import NamespaceMemory
-from gputailor_agent.inventory.live.owning import OwnerMemory
+from gputailor_agent.inventory.live.owning import OwnerMemory, Reference
 from gputailor_agent.inventory.live.reading import (
     Memories,
     assemble,
@@ -67,10 +67,42 @@ class LiveSettings:
     timeouts: Timeouts = field(default_factory=Timeouts)
 
 
-class _PodSink:
-    """Feeds the pods of one namespace to the memory, and says when owners may be new."""
+class _News:
+    """Owners that pods name, until somebody takes them to read. Safe to use from threads."""
 
-    def __init__(self, memory: PodMemory, namespace: str, news: threading.Event) -> None:
+    def __init__(self) -> None:
+        self._there = threading.Event()
+        self._lock = threading.Lock()
+        self._references: dict[str, Reference] = {}
+
+    def tell(self, references: Iterable[Reference]) -> None:
+        """These may be new: whoever waits wakes up."""
+        self.keep(references)
+        self._there.set()
+
+    def keep(self, references: Iterable[Reference]) -> None:
+        """These are to be looked at, too, when there is something else."""
+        with self._lock:
+            self._references.update(
+                (reference.uid, (ns, reference)) for ns, reference in references
+            )
+
+    def wait(self) -> None:
+        """Until something is told."""
+        self._there.wait()
+
+    def take(self) -> list[Reference]:
+        """What was told since it was last taken."""
+        self._there.clear()
+        with self._lock:
+            taken, self._references = [*self._references.values()], {}
+        return taken
+
+
+class _PodSink:
+    """Feeds the pods of one namespace to the memory, and says which owners may be new."""
+
+    def __init__(self, memory: PodMemory, namespace: str, news: _News) -> None:
         self._memory = memory
         self._namespace = namespace
         self._news = news
@@ -78,12 +110,13 @@ class _PodSink:
 
     def listed(self, items: Sequence[PodEntry], at: float, unseen_since: float) -> None:
         self._memory.replace(items, self._namespace, at, unseen_since)
-        self._news.set()
+        self._news.tell(references_of(items))
 
     def changed(self, content: msgspec.Raw, at: float) -> None:
         _ = at
-        if self._memory.put(content) is not None:
-            self._news.set()
+        entry = self._memory.put(content)
+        if entry is not None:
+            self._news.tell(references_of([entry]))
 
     def deleted(self, content: msgspec.Raw, at: float) -> None:
         self._memory.remove(content, at)
@@ -108,7 +141,7 @@ class LiveInventory:
         self._config = config
         self._clock = clock
         self._stopped = threading.Event()
-        self._news = threading.Event()
+        self._news = _News()
         self._client = Client(
             find_connection(config.kubeconfig, config.context),
             patience=config.patience,
@@ -149,7 +182,7 @@ class LiveInventory:
     def stop(self) -> None:
         """End every watch and wait for the threads."""
         self._stopped.set()
-        self._news.set()
+        self._news.tell(())
         for watch in (*self._pod_watches, self._node_watch):
             watch.interrupt()
         for thread in self._threads:
@@ -247,14 +280,15 @@ class LiveInventory:
         return self._stale(watch, "nodes", now - seen)
 
     def _follow_owners(self) -> None:
-        """Read owners soon after the first pod that names them."""
+        """Read owners soon after the first pod that names them; those that failed, next time."""
         while not self._stopped.is_set():
             self._news.wait()
             self._stopped.wait(_GATHERING_SECONDS)
-            self._news.clear()
+            references = self._news.take()
             if self._stopped.is_set():
                 return
             try:
-                self._owners.resolve(references_of(self._pods.entries()), self._clock())
+                self._owners.resolve(references, self._clock())
             except Exception:  # the thread goes on: a snapshot looks again
                 log.exception("owners could not be read")
+            self._news.keep(self._owners.unread(references))

@@ -152,6 +152,11 @@ class OwnerMemory:
                 if not level:
                     return
 
+    def unread(self, references: Iterable[Reference]) -> list[Reference]:
+        """Those of which an owner, at any height, has not been asked for with an answer yet."""
+        with self._lock:
+            return [one for one in references if not self._settled(one[1])]
+
     def above(self, references: Iterable[OwnerReference]) -> dict[str, Owner]:
         """Every known owner above these references, by UID."""
         with self._lock:
@@ -175,6 +180,17 @@ class OwnerMemory:
         with self._lock:
             oldest = self._now - 2 * self._fresh_seconds  # of kinds that nothing names any more
             return [text for at, text in self._problems.values() if at >= oldest]
+
+    def _settled(self, reference: OwnerReference) -> bool:
+        level: tuple[OwnerReference, ...] = (reference,)
+        for _ in range(_DEEPEST):
+            if not level:
+                return True
+            known = self._known.get(level[0].uid)
+            if known is None:
+                return False
+            level = climbing(known.owner.owners) if known.owner is not None else ()
+        return True
 
     def _owner(self, uid: str) -> Owner | None:
         known = self._known.get(uid)

@@ -1,10 +1,10 @@
 """Pods and nodes as last seen, in little room.
 
 Only pods that ask for accelerators are kept: they are what is judged, and a cluster's other pods
-would fill memory and store. A pod is kept packed (about a kilobyte), as the value the rest of the
-agent knows; one with DRA claims as the object's parts, since its claims may come later. A pod that
-is deleted stays known for a while, ended when it was last seen, so that what ran between two
-readings is not lost.
+would fill memory and store. A pod is kept packed, as the value the rest of the agent knows: half a
+kilobyte, beside its containers, which pods of one controller share. One with DRA claims is kept as
+the object's parts, since its claims may come later. A pod that is deleted stays known for a while,
+ended when it was last seen, so that what ran between two readings is not lost.
 """
 
 import threading
@@ -17,6 +17,7 @@ import msgspec
 from gputailor_agent.inventory import raw
 from gputailor_agent.inventory.claims import Claims
 from gputailor_agent.inventory.holding import asks_for_devices
+from gputailor_agent.inventory.live.sharing import Once, Unpacking
 from gputailor_agent.inventory.nodes import read_node
 from gputailor_agent.inventory.pods import owner_references, read_pod
 from gputailor_agent.model.inventory import Node, OwnerReference, Pod
@@ -40,6 +41,7 @@ class PodEntry(msgspec.Struct, frozen=True, kw_only=True):
     owners: tuple[OwnerReference, ...]
     packed: bytes
     claims: bool  # packed is the object's parts, to be read with its claims
+    containers: bytes = b""  # packed apart from the pod, where there are no claims
     problems: tuple[str, ...] = ()
     ended: float | None = None
 
@@ -151,6 +153,7 @@ class PodMemory:
         self._ended: dict[str, PodEntry] = {}  # in the order they ended
         self._told = _Told("pod")
         self._forgotten = 0
+        self._once = Once()
 
     def take(self, content: msgspec.Raw) -> PodEntry | None:
         """A pod object as an entry; None for one that asks for no accelerator."""
@@ -165,6 +168,7 @@ class PodMemory:
         metadata, spec = parts.metadata or raw.RawMetadata(), parts.spec or raw.RawPodSpec()
         if not self._takes(metadata.namespace or ""):
             return None
+        containers = b""
         if spec.resource_claims:
             packed, owners = _PACK.encode(parts), owner_references(metadata)
             problems: list[str] = []
@@ -173,7 +177,10 @@ class PodMemory:
             pod = read_pod(parts, self.cluster, Claims(), problems)
             if not asks_for_devices(pod):
                 return None
-            packed, owners = _PACK.encode(short(pod)), pod.owners
+            pod = short(pod)
+            packed, owners = _PACK.encode(msgspec.structs.replace(pod, containers=())), pod.owners
+            with self._lock:
+                containers = self._once.of(_PACK.encode(pod.containers))
         return PodEntry(
             namespace=metadata.namespace or "",
             name=raw.text(metadata.name),
@@ -181,6 +188,7 @@ class PodMemory:
             owners=owners,
             packed=packed,
             claims=bool(spec.resource_claims),
+            containers=containers,
             problems=tuple(problems),
         )
 
@@ -259,6 +267,7 @@ def unpack(
     entries: Iterable[PodEntry], cluster: str, claims: Claims, problems: list[str]
 ) -> Iterator[Pod]:
     """The pods of entries; those that turn out to ask for no accelerator are left out."""
+    unpacking = Unpacking()
     for entry in entries:
         if entry.claims:
             told: list[str] = []
@@ -266,7 +275,8 @@ def unpack(
             if not asks_for_devices(pod):
                 continue
         else:
-            pod, told = _POD.decode(entry.packed), list(entry.problems)
+            containers, told = unpacking.containers(entry.containers), list(entry.problems)
+            pod = msgspec.structs.replace(_POD.decode(entry.packed), containers=containers)
         problems += [f"pod {entry.namespace}/{entry.name}: {text}" for text in told]
         yield pod if entry.ended is None else ended(pod, entry.ended)
 

@@ -5,6 +5,7 @@
 
 from gputailor_agent.sources.prometheus.client import Access, Budget, Cost, PrometheusError
 from gputailor_agent.sources.prometheus.readings import (
+    BLOCK_SECONDS,
     STEP_SECONDS,
     GaugeCount,
     GaugeHour,
@@ -14,6 +15,7 @@ from gputailor_agent.sources.prometheus.readings import (
 from gputailor_agent.sources.prometheus.source import PrometheusSource
 
 __all__ = [
+    "BLOCK_SECONDS",
     "STEP_SECONDS",
     "Access",
     "Budget",

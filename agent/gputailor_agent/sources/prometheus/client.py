@@ -46,6 +46,9 @@ __all__ = ["Access", "Budget", "Cost", "PrometheusClient", "PrometheusError", "b
 T = TypeVar("T")
 U = TypeVar("U")
 
+#: How often each question is asked where servers behind one address tell different things.
+LOOKS: Final = 4
+
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _SHORTEST_SPAN_SECONDS: Final = 60.0
 _ONLY_READING: Final = frozenset({httpx.codes.METHOD_NOT_ALLOWED, httpx.codes.FORBIDDEN})

@@ -13,22 +13,33 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gputailor_agent.dialects import Field, Holder, Place
+from gputailor_agent.dialects import Holder, Place
 from gputailor_agent.dialects.gputailor_series import (
     ALLOCATED_SECONDS,
     ALLOCATED_SHARE,
     CONTAINER,
     DEVICE,
+    DEVICE_COUNTERS,
     DEVICE_INFO,
     DEVICE_UP,
+    HOURLY,
     PROCESS_START,
 )
 from gputailor_agent.model.usage import Page
-from gputailor_agent.sources.assembly import assemble
 from gputailor_agent.sources.prometheus.answers import Sample, Vector
-from gputailor_agent.sources.prometheus.client import PrometheusClient
+from gputailor_agent.sources.prometheus.client import LOOKS, PrometheusClient
 from gputailor_agent.sources.prometheus.history import SLOT_SECONDS, Life, life_of
-from gputailor_agent.sources.prometheus.placing import Placed, Placer, Reading, Target, settled
+from gputailor_agent.sources.prometheus.paging import (
+    Ending,
+    Held,
+    Moment,
+    began_anew,
+    dated,
+    moments_of,
+    pages_of,
+    unread,
+)
+from gputailor_agent.sources.prometheus.placing import Placed, Placer, Reading, Target
 from gputailor_agent.sources.prometheus.promql import chunks, equal, one_of, selector
 from gputailor_agent.sources.prometheus.splitting import Splitting
 
@@ -36,10 +47,9 @@ from gputailor_agent.sources.prometheus.splitting import Splitting
 #: two scrapes and 60 s; a Prometheus that is not told of an end keeps a value for 300 s.
 LOOK_BACK_SECONDS: Final = 150.0
 
-_CONSTANT: Final = tuple(name for name in DEVICE if name not in {DEVICE_INFO, DEVICE_UP})
+_CHANGING: Final = (DEVICE_UP, *DEVICE_COUNTERS)
+_CONSTANT: Final = tuple(name for name in DEVICE if name not in {DEVICE_INFO, *_CHANGING})
 _DAY_SECONDS: Final = 86_400
-
-_CLOCK_SKEW_SECONDS: Final = 60.0  # between the exporter's clock and the server's
 
 
 class _Listed(NamedTuple):
@@ -49,10 +59,6 @@ class _Listed(NamedTuple):
     node: str
     holder: Holder
     pod_label: str
-
-
-Moment = tuple[Target, float]
-Ending = tuple[Life, list[tuple[Place, float]]]
 
 
 class CounterReader:
@@ -72,19 +78,28 @@ class CounterReader:
         self._splitting = Splitting(client, self._select)
         self._told: set[bytes] = set()  # devices whose constants are known
         self._constants: list[Sample] = []
+        self._left: tuple[float, Held] | None = None  # whose histograms an hour's end left unread
 
     def boundary(self, at: float) -> list[Page]:
         """A page of each node as of one time."""
-        return _pages({float(at): self._whole(at)}, ())
+        self._left = (at, {})
+        return pages_of({float(at): self._whole(at, CONTAINER)}, ())
 
-    def hour(self, begin: float, end: float, known: Collection[str]) -> list[Page]:
-        """Pages of (begin, end] in order of time; ``known``: nodes of which there was a page."""
-        now = self._whole(end)
+    def hour(
+        self, begin: float, end: float, known: Collection[str], *, histograms: bool = True
+    ) -> list[Page]:
+        """Pages of (begin, end] in order of time; ``known``: nodes of which there was a page.
+
+        Without ``histograms`` those of containers that go on are left to a later hour.
+        """
+        now = self._whole(end, CONTAINER if histograms else HOURLY)
         lives = self._lives(self._suspects(now, begin, end, known), begin, end)
-        moments = _moments(lives, now, known)
+        gone, before = unread(self._left_at(begin), now, lives, begin)
+        moments = [*before, *moments_of(lives, now, known)]
         readings = {float(end): now}
-        for (_, at), found in zip(moments, self._client.each(self._of, moments), strict=True):
-            readings.setdefault(at, Reading()).join(found)
+        for moment, found in zip(moments, self._client.each(self._of, moments), strict=True):
+            told = found if found.values else self._of_another(moment)
+            readings.setdefault(moment[1], Reading()).join(told)
         ages = self._ages(begin) if moments else {}
         present = now.holders()
         ended = [
@@ -92,19 +107,38 @@ class CounterReader:
             for life in lives
             if (life.target, life.holder) not in present and (life.target, life.last) not in moments
         ]
-        endings = self._endings(ended, end)
+        endings = [*self._endings(ended, end), *self._last_words(gone, begin)]
         self._add_shares(now, endings, (begin, end))
-        pages = _pages(readings, endings)
-        return [_dated(page, ages.get(page.exporter, 0.0), begin, end) for page in pages]
+        self._left = (end, {} if histograms else {one: now.node(one[0]) for one in present})
+        return [
+            msgspec.structs.replace(
+                dated(page, ages.get(page.exporter, 0.0), begin, end),
+                histograms_later=page.at == end and not histograms,
+            )
+            for page in pages_of(readings, endings)
+        ]
+
+    def _left_at(self, at: float) -> Held:
+        """Containers there at an hour's end whose histograms may not have been read then."""
+        if self._left is not None and self._left[0] == at:
+            return self._left[1]
+        found = self._client.query(f"timestamp({self._select((ALLOCATED_SECONDS,))})", at).result
+        return {
+            (placed.target, holder): placed.node or placed.target.instance
+            for sample in found
+            if float(sample.value[1]) >= at - self._look_back
+            and (placed := self.placer.find(sample.metric, ALLOCATED_SECONDS)) is not None
+            and (holder := placed.place.holder) is not None
+        }
 
     def _select(self, names: Sequence[str], *matchers: str) -> str:
         return selector(names, *self._matchers, *matchers)
 
-    def _whole(self, at: float) -> Reading:
+    def _whole(self, at: float, names: Sequence[str]) -> Reading:
         """Everything alive at one time; not what ended, though the server still shows it."""
         aged = [f"timestamp({self._select((name,))})" for name in (ALLOCATED_SECONDS, DEVICE_INFO)]
         holders, devices = self._client.each(lambda one: self._client.query(one, at), aged)
-        values = self._splitting.whole((*CONTAINER, DEVICE_UP), at)
+        values = self._splitting.whole((*names, *_CHANGING), at)
         alive: dict[object, tuple[float, str]] = {}  # when last told of, and by which copy
         for name, vector in ((ALLOCATED_SECONDS, holders), (DEVICE_INFO, devices)):
             for sample in vector.result:
@@ -183,16 +217,20 @@ class CounterReader:
             reading.put(placed, value)
         return reading
 
+    def _of_another(self, moment: Moment) -> Reading:
+        """Likewise, of who told of a sample at that time: several servers answer by turns."""
+        before, self._client.looks = self._client.looks, LOOKS
+        found = self._of(moment)
+        if not found.values:
+            self._client.looks = before
+        return found
+
     def _suspects(
         self, now: Reading, begin: float, end: float, known: Collection[str]
     ) -> list[_Listed]:
         """Containers of the hour that the page at its end does not tell all about."""
         present = now.holders()
-        restarted = {
-            target
-            for target in now.values
-            if (now.started(target) or 0.0) > begin - _CLOCK_SKEW_SECONDS
-        }
+        restarted = began_anew(now, begin)
         return [
             one
             for one in self._listed(begin, end)
@@ -283,18 +321,35 @@ class CounterReader:
         for (_, value), placed in sorted(lasts, key=_time):  # the newest of copies comes last
             yield placed, float(value)
 
+    def _last_words(self, gone: list[Life], at: float) -> Iterable[Ending]:
+        """Counters of containers that were told of at a time and never again."""
+        pods = sorted({life.holder.pod for life in gone})
+        asked = [one_of(label, part) for part in chunks(pods) for label in ("pod", "exported_pod")]
+        found = self._client.each(lambda one: self._splitting.of(CONTAINER, at, one), asked)
+        told = [
+            (float(sample.value[1]), placed)
+            for samples in found
+            for sample in samples
+            if (placed := self.placer.find(sample.metric)) is not None
+        ]
+        return _endings_of(gone, ((placed, value) for value, placed in sorted(told, key=_value)))
+
     def _slot(self, at: float, lives: list[Life]) -> Iterable[Ending]:
-        values: dict[tuple[Target, Holder], Ending] = {
-            (life.target, life.holder): (life, []) for life in lives
-        }
         pods = sorted({life.holder.pod for life in lives})
-        for placed, value in self._last_of(CONTAINER, pods, at, SLOT_SECONDS):
-            if placed.place.holder is None or placed.place.field is Field.ALLOCATED:
-                continue
+        return _endings_of(lives, self._last_of(CONTAINER, pods, at, SLOT_SECONDS))
+
+
+def _endings_of(lives: Iterable[Life], told: Iterable[tuple[Placed, float]]) -> list[Ending]:
+    """Put what was told with the container that it is of; of copies the last counts."""
+    values: dict[tuple[Target, Holder], Ending] = {
+        (life.target, life.holder): (life, []) for life in lives
+    }
+    for placed, value in told:
+        if placed.place.holder is not None:
             ending = values.get((placed.target, placed.place.holder))
             if ending is not None:
                 ending[1].append((placed.place, value))
-        return values.values()
+    return list(values.values())
 
 
 def _value(told: tuple[float, Placed]) -> float:
@@ -312,44 +367,3 @@ def _pod_matchers(suspects: Iterable[_Listed]) -> list[str]:
     return [
         one_of(label, part) for label, pods in by_label.items() for part in chunks(sorted(pods))
     ]
-
-
-def _moments(lives: list[Life], now: Reading, known: Collection[str]) -> list[Moment]:
-    """Times inside the hour at which a target's whole page is due."""
-    moments = {(life.target, at) for life in lives for at in life.resets}
-    by_target: dict[Target, list[Life]] = {}
-    for life in lives:
-        by_target.setdefault(life.target, []).append(life)
-    for target, own in by_target.items():
-        if target not in now.values:
-            moments.add((target, max(life.last for life in own)))
-        if own[0].node not in known:
-            moments.add((target, min(life.first for life in own)))
-    return sorted(moments)
-
-
-def _dated(page: Page, age: float, begin: float, end: float) -> Page:
-    """A page from inside the hour, dated as the hour's ends are.
-
-    Those are dated later than their values, by ``age``; without the same here, counters would seem
-    to run faster than time. The shift fades towards the end, so that the order of pages stays.
-    """
-    if not begin < page.at < end or not age:
-        return page
-    shift = age * (end - page.at) / (end - begin)
-    return msgspec.structs.replace(page, at=page.at + shift)
-
-
-def _pages(readings: dict[float, Reading], endings: Iterable[Ending]) -> list[Page]:
-    """A page per node and time; an ended container is on its node's first page after its end."""
-    placed: dict[tuple[float, str], list[tuple[Place, float]]] = {}
-    for at, reading in readings.items():
-        for node, targets in reading.of_nodes().items():
-            placed[at, node] = list(settled(reading, targets))
-    for life, values in endings:
-        after = [at for at, node in placed if node == life.node and at >= life.last]
-        if after:
-            page = placed[min(after), life.node]
-            if all(place.holder != life.holder for place, _ in page):
-                page.extend(values)
-    return [assemble(values, at=at, exporter=node) for (at, node), values in sorted(placed.items())]

@@ -46,10 +46,15 @@ class _AtTheEnd(TypedDict):
 
 
 class Present(NamedTuple):
-    """A gauge under the name that this server has it by."""
+    """A gauge under a name that this server has it by."""
 
     name: str
     gauge: Gauge
+
+    @property
+    def rank(self) -> int:
+        """Place of the name among the gauge's names: the present one is 0, former ones follow."""
+        return self.gauge.names.index(self.name)
 
 
 class _Known(NamedTuple):
@@ -59,14 +64,15 @@ class _Known(NamedTuple):
 
 
 def present_gauges(dialect: GaugeDialect, names: Iterable[str]) -> tuple[Present, ...]:
-    """Return the dialect's gauges that are on the server, each by one name."""
+    """Return the dialect's gauges that are on the server, by every name that they have there.
+
+    A metric that an update of the exporter renamed has two: both are read, and one with no sample
+    in an hour costs nothing.
+    """
     there = set(names)
-    found = []
-    for gauge in dialect.gauges:
-        name = next((name for name in gauge.names if name in there), None)
-        if name is not None:
-            found.append(Present(name, gauge))
-    return tuple(found)
+    return tuple(
+        Present(name, gauge) for gauge in dialect.gauges for name in gauge.names if name in there
+    )
 
 
 class GaugeReader:
@@ -103,7 +109,7 @@ class GaugeReader:
         series = [
             one
             for present, matrix in zip(read, matrices, strict=False)
-            for one in self._series(present.gauge, matrix, (begin, end), own)
+            for one in self._series(present, matrix, (begin, end), own)
         ]
         counts = [
             one
@@ -161,8 +167,9 @@ class GaugeReader:
         return subject._replace(holder=None) if (holder.namespace, holder.pod) in own else subject
 
     def _series(
-        self, gauge: Gauge, matrix: Matrix, span: tuple[int, int], own: set[tuple[str, str]]
+        self, present: Present, matrix: Matrix, span: tuple[int, int], own: set[tuple[str, str]]
     ) -> Iterable[GaugeSeries]:
+        gauge = present.gauge
         for series in matrix.result:
             subject = self._subject(series.metric, own)
             if subject is None or (subject.device.parent_uuid and not gauge.of_instance):
@@ -172,6 +179,7 @@ class GaugeReader:
                 device=subject.device,
                 gauge=gauge,
                 values=tuple(_by_step(series, span)),
+                rank=present.rank,
             )
 
     def _counts(
@@ -189,6 +197,7 @@ class GaugeReader:
                 group=present.gauge.group,
                 samples=tuple(int(value or 0) for value in _by_step(series, span)),
                 interval_seconds=interval,
+                rank=present.rank,
             )
 
     def _learn(self, present: Present, matrix: Matrix) -> dict[str, float]:
@@ -268,9 +277,9 @@ def _by_step(series: Series, span: tuple[int, int]) -> list[float | None]:
 
 
 def _references(gauges: Sequence[Present]) -> list[Present]:
-    """The first gauge of each group: its samples are counted for all of the group."""
-    first: dict[str, Present] = {}
+    """The first gauge of each group, by every name: its samples count for all of the group."""
+    first: dict[str, Gauge] = {}
     for one in gauges:
         if one.gauge.measure not in {Measure.MEMORY_TOTAL, Measure.INFO}:
-            first.setdefault(one.gauge.group, one)
-    return list(first.values())
+            first.setdefault(one.gauge.group, one.gauge)
+    return [one for one in gauges if one.gauge in first.values()]

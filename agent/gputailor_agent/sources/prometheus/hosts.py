@@ -204,12 +204,14 @@ def _reading(
 ) -> ContainerReading:
     amounts: dict[str, float] = defaultdict(float)
     counted: dict[str, float] = defaultdict(float)
+    peaks = {} if memory is None else {str(Peak.MEMORY): memory}
     for key, rise in rises.items():
         counter = _COUNTERS[key.name]
         (counted if counter.counted else amounts)[counter.amount] += rise.amount
     seconds = _seconds(rises, cadvisor.CPU)
     if seconds:
         amounts[Amount.HOST_OBSERVED] = seconds
+        peaks[Peak.CPUS] = counted["cpu_used_seconds"] / seconds
         limit = _cpus(settings)
         if limit is not None:
             counted["cpu_limit_seconds"] = limit * seconds
@@ -218,7 +220,6 @@ def _reading(
     pressed = max((_seconds(rises, one) for one in stalls), default=0.0)
     if pressed:
         amounts[Amount.PRESSURE_OBSERVED] = pressed
-    peaks = {} if memory is None else {str(Peak.MEMORY): memory}
     limits = [v for key, v in settings.items() if key.name == cadvisor.MEMORY_LIMIT and v > 0]
     if limits:
         peaks[Peak.MEMORY_LIMIT] = max(limits)

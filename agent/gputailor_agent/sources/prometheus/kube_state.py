@@ -260,6 +260,7 @@ class KubeStateReader:
             [
                 self._select(OF_NODES),
                 self._select(devices, f"resource=~{quoted(accelerators)}"),
+                self._select((names.NODE_ALLOCATABLE,), 'resource=~"cpu|memory"'),
                 self._select((names.NODE_CONDITION,), 'condition="Ready"'),
             ],
             at,

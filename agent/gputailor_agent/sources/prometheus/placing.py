@@ -52,8 +52,11 @@ class Reading:
         self.nodes: dict[Target, str] = {}
 
     def put(self, placed: Placed, value: float) -> None:
-        """Keep one value."""
-        self.values.setdefault(placed.target, []).append((placed.place, value))
+        """Keep one value. A share is told of as long as its holder has the device."""
+        values = self.values.setdefault(placed.target, [])
+        values.append((placed.place, value))
+        if placed.place.field is Field.SHARE:
+            values.append((placed.place._replace(field=Field.ALLOCATED), 1.0))
         if placed.node:
             self.nodes[placed.target] = placed.node
 

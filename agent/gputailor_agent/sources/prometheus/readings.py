@@ -1,5 +1,7 @@
 """What one hour of a server's memory says, before it is rolled up."""
 
+from typing import Final
+
 import msgspec
 
 from gputailor_agent.dialects.base import Holder
@@ -7,17 +9,24 @@ from gputailor_agent.dialects.gauges import Gauge
 from gputailor_agent.model.usage import HOUR_SECONDS, Device, Page
 from gputailor_agent.sources.prometheus.container_readings import ContainerHour
 
+#: Histograms of our exporter are read at the ends of blocks of so many seconds, from UTC midnight.
+BLOCK_SECONDS: Final = 6 * HOUR_SECONDS
+
 #: Gauges are read as means (memory as maxima) of so many seconds.
 STEP_SECONDS = 300
 
 
 class GaugeSeries(msgspec.Struct, frozen=True, kw_only=True):
-    """One metric of one device, under one set of labels: a value per step, None where none was."""
+    """One metric of one device, under one set of labels: a value per step, None where none was.
+
+    ``rank``: of names that a metric had over the years, the lowest is believed.
+    """
 
     holder: Holder | None
     device: Device
     gauge: Gauge
     values: tuple[float | None, ...]  # as the exporter gave them: means, or maxima of memory
+    rank: int = 0
 
 
 class GaugeCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +37,7 @@ class GaugeCount(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     samples: tuple[int, ...]
     interval_seconds: float
+    rank: int = 0
 
 
 class GaugeHour(msgspec.Struct, frozen=True, kw_only=True):

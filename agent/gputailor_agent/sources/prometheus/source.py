@@ -12,6 +12,7 @@ from gputailor_agent.dialects.gauges import gauge_dialects
 from gputailor_agent.dialects.gputailor_series import ALLOCATED_SECONDS, DEVICE_INFO, PREFIX
 from gputailor_agent.model.usage import HOUR_SECONDS, Page
 from gputailor_agent.sources.prometheus.client import (
+    LOOKS,
     Access,
     Budget,
     Cost,
@@ -21,10 +22,9 @@ from gputailor_agent.sources.prometheus.containers import ContainerReader
 from gputailor_agent.sources.prometheus.counters import LOOK_BACK_SECONDS, CounterReader
 from gputailor_agent.sources.prometheus.gauges import GaugeReader, Present, present_gauges
 from gputailor_agent.sources.prometheus.promql import equal, quoted, selector
-from gputailor_agent.sources.prometheus.readings import GaugeHour, HourReading
+from gputailor_agent.sources.prometheus.readings import BLOCK_SECONDS, GaugeHour, HourReading
 
 _OURS: Final = frozenset({ALLOCATED_SECONDS, DEVICE_INFO})
-_LOOKS: Final = 4  # at each question, where servers behind one address tell different things
 _SKEW_SECONDS: Final = 5.0  # that a slow answer may make of equal clocks
 
 
@@ -58,6 +58,7 @@ class PrometheusSource:
             sleep=sleep,
         )
         self._matchers = equal(self.labels)
+        self._differing = False  # it was told that servers behind the address differ
         self._counters = CounterReader(self._client, cluster, self._matchers, look_back_seconds)
         self._containers = ContainerReader(self._client, self._matchers)
         self._gauges = {
@@ -113,12 +114,15 @@ class PrometheusSource:
         end: float,
         *,
         known: Collection[str] | None = None,
+        complete: bool = True,
     ) -> Iterator[HourReading]:
         """Read every hour of [start, end), the oldest first, and stop when the budget is used up.
 
         ``start`` is taken down to a whole hour; the last reading is of a part of an hour where
         ``end`` lies inside one. ``known``: nodes whose counters as of ``start`` the caller has
-        (from an earlier call); None: they are read first. Raises ``PrometheusError``.
+        (from an earlier call); None: they are read first. Histograms of our exporter are read
+        where a block ends, and at the very end where that shall be ``complete``: nothing comes
+        after. The budget is looked at where blocks begin. Raises ``PrometheusError``.
         """
         first = math.floor(start / HOUR_SECONDS) * HOUR_SECONDS
         present = self.present(first, end)
@@ -126,9 +130,11 @@ class PrometheusSource:
         seen: set[str] | None = None if known is None else set(known)
         spent = self.cost.samples
         for hour in range(first, math.ceil(end), HOUR_SECONDS):
-            if self.cost.samples - spent >= self.budget.samples:
+            if self.cost.samples - spent >= self.budget.samples and not hour % BLOCK_SECONDS:
                 return
-            reading = self._hour(hour, min(hour + HOUR_SECONDS, math.floor(end)), present, seen)
+            stop = min(hour + HOUR_SECONDS, math.floor(end))
+            histograms = not stop % BLOCK_SECONDS or (complete and stop == math.floor(end))
+            reading = self._hour((hour, stop), present, seen, histograms=histograms)
             seen = (seen or set()) | {page.exporter for page in reading.pages}
             yield reading
 
@@ -150,18 +156,19 @@ class PrometheusSource:
 
     def _hour(
         self,
-        hour: int,
-        end: int,
+        span: tuple[int, int],
         present: Mapping[str, tuple[Present, ...]],
         seen: Collection[str] | None,
+        *,
+        histograms: bool,
     ) -> HourReading:
-        before = self.cost.samples
+        before, (hour, end) = self.cost.samples, span
         problems = self.look_closer(hour, end, present)
         pages = []
         if gputailor.NAME in present:
             first = self._counters.boundary(hour) if seen is None else []
             known = {page.exporter for page in first} if seen is None else seen
-            pages = [*first, *self._counters.hour(hour, end, known)]
+            pages = [*first, *self._counters.hour(hour, end, known, histograms=histograms)]
         gauges: list[GaugeHour] = []
         for name, reader in self._gauges.items():
             if name in present:
@@ -184,18 +191,21 @@ class PrometheusSource:
         self, hour: int, end: int, present: Mapping[str, tuple[Present, ...]]
     ) -> tuple[str, ...]:
         """Ask everything several times from here on, where two answers to one question differ."""
-        if self._client.looks > 1:
+        if self._differing:
             return ()
         for name, gauges in present.items():
             metric = DEVICE_INFO if name == gputailor.NAME else gauges[0].name
-            if not self._client.agrees(selector((metric,), *self._matchers), hour, end):
-                self._client.looks = _LOOKS
-                differ = (
-                    f"several servers answer at {self.address} and tell different things of "
-                    f"{metric}: each question is asked {_LOOKS} times and what any of them tells "
-                    "is taken; look which of them misses scrapes, or read one that merges them"
-                )
-                return (differ,)
+            if self._client.looks == 1 and self._client.agrees(
+                selector((metric,), *self._matchers), hour, end
+            ):
+                continue
+            self._differing, self._client.looks = True, LOOKS
+            differ = (
+                f"several servers answer at {self.address} and tell different things of "
+                f"{metric}: each question is asked {LOOKS} times and what any of them tells "
+                "is taken; look which of them misses scrapes, or read one that merges them"
+            )
+            return (differ,)
         return ()
 
 

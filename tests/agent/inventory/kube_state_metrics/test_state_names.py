@@ -10,9 +10,9 @@ from gputailor_agent.inventory.kube_state_metrics.names import (
     accelerator_pattern,
     real_key,
     real_resource,
-    spelled,
 )
 from gputailor_agent.inventory.resources import gpu_resource
+from gputailor_agent.inventory.spelling import spelled
 
 NAMES = (
     "nvidia.com/gpu",
@@ -80,6 +80,9 @@ def test_what_is_no_accelerator_stays_out(label):
         ("pod_template_hash", "pod-template-hash"),
         ("gputailor_io_ignore_until", "gputailor.io/ignore-until"),
         ("dag_id", "dag_id"),
+        ("gputailor_io_team", "gputailor.io/team"),
+        ("kueue_x_k8s_io_queue_name", "kueue.x-k8s.io/queue-name"),
+        ("cloud_google_com_gke_nodepool", "cloud.google.com/gke-nodepool"),
         ("team", "team"),
     ],
 )

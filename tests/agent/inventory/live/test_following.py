@@ -279,6 +279,29 @@ def test_owners_that_a_busy_server_did_not_give_are_asked_for_again(api, follow)
     until(lambda: len(live.snapshot(AT).owners) == 2)
 
 
+def test_a_new_pod_asks_for_no_owners_but_its_own(api, follow):
+    api.put(*deployment_of_two(), node())
+    live = follow(owners_fresh_seconds=0.0)
+    live.snapshot(AT)
+    until(lambda: len(api.asked("*/deployments/chat")) == 2)  # the snapshot, and the first list
+    watched(api)
+    api.put(controller("Job", "j", uid="j1"), pod("j-0", owners=[owner("Job", "j", "j1")]))
+    until(lambda: api.asked("*/jobs/j"))
+    assert len(api.asked("*/deployments/chat")) == 2
+
+
+def test_owners_that_failed_in_the_background_are_asked_for_with_the_next_pod(api, follow):
+    api.put(node(), pod("a"))
+    live = follow()
+    live.snapshot(AT)
+    watched(api)
+    api.fail("*/jobs/j*", *[Fault(500, status(500))] * 5)  # as many as are tried
+    api.put(controller("Job", "j", uid="j1"), pod("j-0", owners=[owner("Job", "j", "j1")]))
+    until(lambda: len(api.asked("*/jobs/j")) == 5)
+    api.put(pod("b"))
+    until(lambda: len(api.asked("*/jobs/j")) == 6)
+
+
 def test_an_error_inside_a_watch_is_told_and_followed_by_another_try(api, follow):
     live = follow()
     live.snapshot(AT)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from gputailor_agent.inventory.claims import Claims
 from gputailor_agent.inventory.live.remembering import MemoryBounds, PodMemory, unpack
+from gputailor_agent.inventory.live.sharing import Once
 from tests.agent.inventory.live.objects import AT
 from tests.agent.inventory.objects import container, pod, unhurried
 
@@ -16,6 +17,28 @@ def _raw(one):
 
 def _pods(memory):
     return {one.name: one for one in unpack(memory.entries(), "lab", Claims(), [])}
+
+
+def test_containers_that_pods_have_in_common_are_kept_once():
+    memory = PodMemory("lab")
+    alike = [memory.put(_raw(pod(name, labels={"n": name}))) for name in ("a", "b")]
+    other = memory.put(_raw(pod("c", containers=[container(gpus=2)])))
+    assert alike[0].containers is alike[1].containers
+    found = _pods(memory)
+    assert found["a"].containers is found["b"].containers
+    assert (found["a"].labels, found["b"].labels) == ({"n": "a"}, {"n": "b"})
+    assert [found[name].containers[0].gpus[0].count for name in ("a", "c")] == [1, 2]
+    assert other.containers != alike[0].containers
+
+
+def test_what_is_kept_once_is_bounded():
+    once = Once(most=2)
+    values = [bytes([n]) * 40 for n in (1, 2, 3)]
+    kept = [once.of(value) for value in values]
+    assert kept == values
+    again = bytes([3]) * 40
+    assert once.of(again) is values[2]
+    assert once.of(bytes([1]) * 40) is not values[0]  # forgotten when it was full
 
 
 def test_a_pod_that_comes_back_under_its_name_is_another_pod():

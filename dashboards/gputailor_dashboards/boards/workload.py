@@ -1,17 +1,14 @@
-"""Dashboard "GPU Tailor / Workload": what one workload's pods do with the GPUs they hold."""
+"""Workload: what do its pods do with the GPUs they hold?"""
 
-from typing import Any, Final
+from typing import Final
 
-from grafanalib.core import Dashboard, Time
-
-from gputailor_dashboards import variables
+from gputailor_dashboards.boards.board import WITH_PODS, Board
+from gputailor_dashboards.expressions import contract
 from gputailor_dashboards.expressions.base import HOLDER_LEGEND, WORKLOAD, Dialect
 from gputailor_dashboards.expressions.native import Native
-from gputailor_dashboards.panels import Look, Row, lay_out, panel, row, rows
+from gputailor_dashboards.panels import Look, Row, panel, row, rows
 from gputailor_exporter.metrics import Signal
 
-UID: Final = "gputailor-workload"
-SCOPE: Final = WORKLOAD
 _SMALL: Final = 6
 _PLACE: Final = ("namespace", "pod", "container", "node", "gpu", "slice")
 
@@ -24,23 +21,6 @@ def questions(dialect: Dialect) -> tuple[Row, ...]:
         _activity(dialect),
         _memory_and_power(dialect),
         _inside_seconds(dialect) if isinstance(dialect, Native) else None,
-    )
-
-
-def build(dialect: Dialect) -> Any:
-    """Return the grafanalib dashboard."""
-    native = isinstance(dialect, Native)
-    return Dashboard(
-        title="GPU Tailor / Workload" + ("" if native else f" ({dialect.title})"),
-        description="One workload's GPUs, by pod, container and device.",
-        uid=variables.uid(dialect, UID),
-        tags=variables.tags(dialect),
-        timezone="utc",
-        refresh="1m",
-        time=Time("now-24h", "now"),
-        links=variables.links(dialect),
-        templating=variables.workload(dialect),
-        panels=lay_out(questions(dialect)),
     )
 
 
@@ -86,7 +66,7 @@ def _named(dialect: Dialect, query: str | None) -> str | None:
 
 def _drill_down(dialect: Dialect) -> Row | None:
     width = Signal.SM if isinstance(dialect, Native) else Signal.GRAPHICS
-    idle = dialect.idle_seconds() if isinstance(dialect, Native) else None
+    idle = contract.idle_seconds(dialect) if isinstance(dialect, Native) else None
     return row(
         "By pod, container and device",
         panel(
@@ -178,21 +158,21 @@ def _inside_seconds(dialect: Native) -> Row | None:
             "Seconds without a kernel",
             "In which share of all seconds did nothing run at all? High beside a high mean: it "
             "waits for input.",
-            (_named(dialect, dialect.seconds_at_zero(Signal.KERNEL)), HOLDER_LEGEND),
+            (_named(dialect, contract.seconds_at_zero(dialect, Signal.KERNEL)), HOLDER_LEGEND),
             unit="percentunit",
         ),
         panel(
             "Joint conditions",
             "How often was it fit for mixed precision, waiting inside a busy minute, or bound by a "
             "link?",
-            (_named(dialect, dialect.condition()), f"{HOLDER_LEGEND}: {{{{condition}}}}"),
+            (_named(dialect, contract.condition(dialect)), f"{HOLDER_LEGEND}: {{{{condition}}}}"),
             unit="percentunit",
         ),
         panel(
             "Link traffic",
             "How much goes over PCIe and NVLink?",
             (
-                _named(dialect, dialect.link_bytes()),
+                _named(dialect, contract.link_bytes(dialect)),
                 f"{HOLDER_LEGEND}: {{{{link}}}} {{{{direction}}}}",
             ),
             unit="Bps",
@@ -200,7 +180,20 @@ def _inside_seconds(dialect: Native) -> Row | None:
         panel(
             "Coverage",
             "How much of the time that it held devices was measured?",
-            (dialect.coverage("namespace, pod"), "{{namespace}}/{{pod}}"),
+            (contract.coverage(dialect, "namespace, pod"), "{{namespace}}/{{pod}}"),
             unit="percentunit",
         ),
     )
+
+
+BOARD = Board(
+    uid="gputailor-workload",
+    title="Workload",
+    description="One workload's GPUs, by pod, container and device.",
+    place=3,
+    scope=WORKLOAD,
+    variables=("cluster", "namespace", "workload"),
+    ask=questions,
+    exporters=WITH_PODS,
+    one=("workload",),
+)

@@ -1,0 +1,1 @@
+"""One study per module: a module with a ``STUDY`` is one, and nothing else lists it."""

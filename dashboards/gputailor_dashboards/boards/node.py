@@ -1,0 +1,144 @@
+"""Node: what do its GPUs do, and who holds them?"""
+
+from typing import Final
+
+from gputailor_dashboards.boards import parts
+from gputailor_dashboards.boards.board import EVERY, Board
+from gputailor_dashboards.expressions.base import DEVICE_LEGEND, DEVICES, Dialect
+from gputailor_dashboards.expressions.native import DEVICE, Native
+from gputailor_dashboards.panels import Look, Row, panel, row, rows
+from gputailor_exporter import metrics as m
+from gputailor_exporter.metrics import Signal
+
+_SMALL: Final = 4
+
+
+def questions(dialect: Dialect) -> tuple[Row, ...]:
+    """Return the dashboard's rows of panels on this dialect."""
+    return rows(
+        _summary(dialect),
+        _devices(dialect),
+        parts.holders(dialect),
+        parts.activity(dialect),
+        parts.memory_and_power(dialect),
+        _links(dialect) if isinstance(dialect, Native) else None,
+    )
+
+
+def _summary(dialect: Dialect) -> Row | None:
+    return row(
+        "Now",
+        panel(
+            "GPUs",
+            "How many GPUs has it? MIG instances are not counted.",
+            (dialect.gpus(), "GPUs"),
+            look=Look.STAT,
+            width=_SMALL,
+        ),
+        panel(
+            "Held",
+            "How many of its devices do containers hold?",
+            (dialect.held(), "held"),
+            look=Look.STAT,
+            width=_SMALL,
+            nothing="none",
+        ),
+        panel(
+            "Used",
+            "How many devices' worth of time do kernels run?",
+            (dialect.used(), "used"),
+            look=Look.STAT,
+            width=_SMALL,
+            nothing="none held, or unknown",
+        ),
+        panel(
+            "Held, but idle",
+            "On how many held devices did no kernel run in the last minutes? Unknown is not idle.",
+            (dialect.idle(), "idle"),
+            look=Look.STAT,
+            width=_SMALL,
+            nothing="none held, or unknown",
+            bad_from=1,
+        ),
+        panel(
+            "Lost or hung",
+            "How many devices stopped answering?",
+            (dialect.lost(), "lost"),
+            look=Look.STAT,
+            width=_SMALL,
+            bad_from=1,
+        ),
+        panel(
+            "Power now",
+            "How much do its GPUs draw together?",
+            (f"sum({dialect.device_power()})", "power"),
+            unit="watt",
+            look=Look.STAT,
+            width=_SMALL,
+        ),
+    )
+
+
+def _devices(dialect: Dialect) -> Row | None:
+    model = None
+    if isinstance(dialect, Native):
+        by = f"{DEVICE}, model, mig_profile, driver_version, cuda_version"
+        model = dialect.sliced(f"max by ({by}) ({dialect.devices(m.DEVICE_INFO)})")
+    return row(
+        "Devices",
+        panel(
+            "Devices now",
+            "What does each GPU or MIG instance do now? Choose a GPU to see all of it.",
+            (dialect.device_activity(Signal.KERNEL), "kernel"),
+            (dialect.device_activity(Signal.SM) if model else None, "sm"),
+            (dialect.device_memory_ratio(), "memory"),
+            (dialect.device_power(), "power"),
+            (dialect.temperature("gpu"), "temperature"),
+            look=Look.TABLE,
+            width=24 if model is None else 12,
+            labels=("node", "gpu", "slice"),
+            unit="percentunit",
+            units={"power": "watt", "temperature": "celsius"},
+        ),
+        panel(
+            "Models and drivers",
+            "Which models, MIG profiles and driver versions are there?",
+            (model, "devices"),
+            look=Look.TABLE,
+            labels=("node", "gpu", "slice", "model", "mig_profile", "driver_version"),
+        ),
+    )
+
+
+def _links(dialect: Native) -> Row | None:
+    return row(
+        "Links",
+        panel(
+            "PCIe",
+            "How much goes over PCIe, seen from the device?",
+            (dialect.rate(m.DEVICE_PCIE_BYTES, "direction"), f"{DEVICE_LEGEND} {{{{direction}}}}"),
+            unit="Bps",
+        ),
+        panel(
+            "NVLink",
+            "How much goes over NVLink?",
+            (
+                dialect.rate(m.DEVICE_NVLINK_BYTES, "direction"),
+                f"{DEVICE_LEGEND} {{{{direction}}}}",
+            ),
+            unit="Bps",
+        ),
+    )
+
+
+BOARD = Board(
+    uid="gputailor-node",
+    title="Node",
+    description="The GPUs of one node: use, memory, power, links, and who holds them.",
+    place=4,
+    scope=DEVICES,
+    variables=("cluster", "node", "gpu"),
+    ask=questions,
+    exporters=EVERY,
+    one=("node",),
+)
