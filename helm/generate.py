@@ -16,7 +16,7 @@ import yaml
 
 from gputailor_agent.cli.settings import AgentSettings
 from gputailor_agent.inventory.live import rbac
-from gputailor_agent.rules import registry
+from gputailor_agent.rules import with_thresholds
 from gputailor_dashboards import generating, publishing
 
 CHART: Final = Path(__file__).with_name("gputailor")
@@ -129,10 +129,17 @@ def presets_table() -> str:
     rows = ["| preset | for | chooses |", "|---|---|---|"]
     for name, chosen in yaml.safe_load(_PRESETS.read_text("utf-8")).items():
         kept = {key: one for key, one in chosen.items() if key not in {"about", "source"}}
-        told = ", ".join(f"`{key}: {json.dumps(one)}`".replace('"', "") for key, one in kept.items())
+        told = ", ".join(
+            f"`{key}: {json.dumps(one)}`".replace('"', "") for key, one in kept.items()
+        )
         about = f"{chosen['about']} ([source]({chosen['source']}))"
         rows.append(f"| `{name}` | {_cell(about)} | {told} |")
     return "\n".join(rows) + "\n"
+
+
+def _plain(value: Any) -> str:
+    """A value as YAML has it, without quotes."""
+    return json.dumps(value).strip('"')
 
 
 def _cell(text: str) -> str:
@@ -175,7 +182,7 @@ def _agent_settings(schema: Mapping[str, Any]) -> dict[str, Any]:
                     for each in rule.thresholds
                 },
             }
-            for rule in registry()
+            for rule in with_thresholds()
         },
     }
     return {"type": "object", "properties": left}

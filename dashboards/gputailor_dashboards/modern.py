@@ -35,7 +35,8 @@ def modernise(dashboard: dict[str, Any]) -> dict[str, Any]:
         "editable": False,
         "graphTooltip": 1,
     }
-    changed.pop("id", None)
+    for numbered in ("id", "version"):  # Grafana numbers these itself
+        changed.pop(numbered, None)
     numbers = iter(range(1, 10_000))
     changed["panels"] = [_panel(panel, numbers) for panel in _panels(dashboard)]
     changed["templating"] = {

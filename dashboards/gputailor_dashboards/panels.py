@@ -95,9 +95,7 @@ def panel(
     kept = tuple(Query(expr, name) for expr, name in queries if expr is not None)
     if not kept:
         return None
-    return Panel(
-        title, question, kept, unit, look, width, units or {}, labels, nothing, bad_from
-    )
+    return Panel(title, question, kept, unit, look, width, units or {}, labels, nothing, bad_from)
 
 
 def row(title: str, *panels: Panel | None, collapsed: bool = False) -> Row | None:
@@ -199,7 +197,7 @@ class _Drawing:
             filterable=True,
             overrides=overrides,
             thresholds=_thresholds(one),
-            mappings=_UNKNOWN_VALUES,
+            extraJson={"fieldConfig": {"defaults": {"mappings": _UNKNOWN_VALUES}}},
             transformations=[
                 {"id": "merge", "options": {}},
                 {"id": "filterFieldsByName", "options": {"include": {"names": columns}}},

@@ -16,6 +16,8 @@ from gputailor_dashboards.rules import Group, Recording
 from gputailor_exporter import metrics as m
 
 _NODE: Final = "cluster, node"
+#: Means over five minutes need no closer look; a week of them is read at once.
+INTERVAL: Final = "2m"
 #: Label of ``kube_namespace_labels`` that names a namespace's team.
 TEAM_LABEL: Final = "team"
 
@@ -24,6 +26,15 @@ _MEANINGS: Final = {
     "used": "devices' worth of time in which kernels ran, by {}",
     "idle": "devices held on which no kernel ran for five minutes, by {}",
     "unknown": "devices held whose activity cannot be read, by {}",
+}
+#: What holds clocks down, by its cause.
+_CAUSES: Final = {
+    "heat": (
+        m.ThrottleReason.SW_THERMAL_SLOWDOWN,
+        m.ThrottleReason.HW_THERMAL_SLOWDOWN,
+        m.ThrottleReason.HW_SLOWDOWN,
+    ),
+    "power": (m.ThrottleReason.SW_POWER_CAP, m.ThrottleReason.HW_POWER_BRAKE_SLOWDOWN),
 }
 #: Signals that a gauge dialect's nodes are recorded with, by the dialect's key.
 _GAUGE_SIGNALS: Final = {
@@ -42,7 +53,7 @@ def recordings(dialect: Dialect, team_label: str = TEAM_LABEL) -> Group:
         rules += _of_our_exporter(dialect)
     else:
         rules += _of_gauges(dialect)
-    return Group(f"{dialect.recorded.replace('_', '-')}-usage", "1m", tuple(rules))
+    return Group(f"{dialect.recorded.replace('_', '-')}-usage", INTERVAL, tuple(rules))
 
 
 def _levels(dialect: Dialect, team_label: str) -> Iterator[Recording]:
@@ -76,9 +87,7 @@ def _with_team(query: str, label: str) -> str:
 def _nodes(dialect: Dialect) -> Iterator[Recording]:
     """What every exporter tells of its node."""
     name = f"{dialect.recorded}:node"
-    yield Recording(
-        f"{name}_gpus_present:sum", dialect.gpus(_NODE), "GPUs that are seen, by node"
-    )
+    yield Recording(f"{name}_gpus_present:sum", dialect.gpus(_NODE), "GPUs that are seen, by node")
     yield Recording(
         f"{name}_power_watts:sum",
         f"sum by ({_NODE}) ({dialect.device_power()})",
@@ -132,6 +141,15 @@ def _of_our_exporter(dialect: Native) -> list[Recording]:
     ]
 
 
+def _held_down(dialect: Native, cause: str, reasons: tuple[str, ...]) -> str:
+    """Share of time with clocks held down by a cause, mean of the node's devices."""
+    series = f'{m.DEVICE_THROTTLED_SECONDS.name}{{reason=~"{"|".join(reasons)}"}}'
+    by_reason = f"max by ({DEVICE}, reason) (rate({series}[{dialect.scope.window}]))"
+    # Two reasons can be given for the same second: the longer one counts.
+    mean = f"avg by ({_NODE}) (max by ({DEVICE}) ({by_reason}))"
+    return f'label_replace({mean}, "reason", "{cause}", "", "")'
+
+
 def _node_signals(dialect: Native) -> Iterator[Recording]:
     """What only the contract tells of a node."""
     window = dialect.scope.window
@@ -140,7 +158,7 @@ def _node_signals(dialect: Native) -> Iterator[Recording]:
         each = f"max by ({DEVICE}, {label}) (increase({family.name}[{window}]))"
         return f"sum by ({_NODE}, {label}) ({each})"
 
-    throttled = f"avg by ({_NODE}, reason) ({dialect.throttled()})"
+    throttled = " or ".join(_held_down(dialect, *one) for one in _CAUSES.items())
     for name, query, meaning in (
         ("gpus_lost:sum", dialect.lost(_NODE), "devices that do not answer, by node"),
         (
@@ -149,7 +167,11 @@ def _node_signals(dialect: Native) -> Iterator[Recording]:
             "mean of each signal of the node's devices over five minutes",
         ),
         ("coverage:ratio_rate5m", coverage(dialect, _NODE), "observed / held time, by node"),
-        ("throttled:ratio_rate5m", throttled, "share of time with clocks held down, by reason"),
+        (
+            "throttled:ratio_rate5m",
+            throttled,
+            "share of time with clocks held down by heat, by power",
+        ),
         ("ecc_errors:increase5m", rise(m.DEVICE_ECC_ERRORS, "severity"), "ECC errors, by node"),
         ("nvlink_errors:increase5m", rise(m.DEVICE_NVLINK_ERRORS, "error"), "NVLink errors"),
     ):

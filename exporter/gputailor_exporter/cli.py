@@ -3,6 +3,7 @@
 Imports at the top are of the standard library alone, so that a missing extra is said in words.
 """
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ FAILED: Final = 1
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns 0 (stopped as asked), 1 (failed) or 2 (wrong usage)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _have_streams()
     try:
         if given[:1] == ["simulate"]:
             return _simulate(given[1:])
@@ -40,6 +42,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"the Python module {error.name!r} is not installed. What to do: install the extra "
             "that brings it: pip install 'gputailor[exporter]'"
         )
+
+
+def _have_streams() -> None:
+    """Fill closed standard streams, and let the others take any text.
+
+    A process may be started with some of them closed. The next file or socket would take such a
+    one's number, and then the log would be written into the answer to a scrape.
+    """
+    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        stream = getattr(sys, name)
+        if stream is None:  # Python found it closed
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != descriptor:
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper) and mode == "w":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _fail(text: str) -> int:

@@ -226,8 +226,8 @@ class MetricsServer:
             self._connections[connection] = None
             if len(self._connections) <= MOST_CONNECTIONS:
                 return
-            waiting = (one for one in self._connections if not one.busy)
-            oldest = next(waiting, next(iter(self._connections)))
+            others = (one for one in self._connections if not one.busy and one is not connection)
+            oldest = next(others, next(iter(self._connections)))
             del self._connections[oldest]
         oldest.abort()
 

@@ -12,6 +12,7 @@ from gputailor_agent.planner import make_plan
 from gputailor_agent.planner.choosing import ranked
 from gputailor_agent.planner.interplay import without_early_commitments
 from gputailor_agent.profiles import build_profiles
+from gputailor_agent.reports.overview import leading_silence
 from tests.agent.factories import (
     DAY,
     HOUR,
@@ -306,6 +307,21 @@ def test_a_workload_with_half_of_its_data_missing_is_unknown_however_busy_it_is(
     ]
     made, world = profile(usage, [pod(start=NOW - 8 * HOUR)])
     assert plan([made], world).verdicts[0].state == "unknown"
+
+
+def test_a_service_that_is_fine_is_not_watched_for_the_sake_of_a_commitment():
+    """That asks for thirty days; everything else for a week."""
+    start = NOW - 10 * DAY
+    usage = rows(start, NOW, kernel=1.0, sm=0.9, tensor=0.5, dram=0.3)
+    made, world = profile(usage, [pod(start=start)], workload("web", "Deployment",
+                                                              TaskClass.INFERENCE))  # fmt: skip
+    (verdict,) = plan([made], world).verdicts
+    silences = {one.rule: one for one in verdict.silences}
+    assert silences["reserve"].kind == "watching"
+    assert verdict.state == "ok"
+    told = leading_silence(verdict)
+    assert told is not None
+    assert (told.kind, told.rule) == ("fine", "serving")
 
 
 def test_an_empty_cluster_makes_an_empty_plan():

@@ -17,6 +17,8 @@ from gputailor_dashboards.generating import BUILDERS, dashboard
 
 #: What stands for a variable of which all values are chosen (its ``allValue``).
 ALL = ".*"
+VARIABLES = ("cluster", "node", "gpu", "team", "namespace", "workload")
+PRICE = "2"
 STEP_SECONDS = 60
 
 
@@ -56,6 +58,11 @@ def targets(*names: str) -> list[Target]:
     ]
 
 
+def marks(name: str) -> dict[str, str]:
+    """The annotations' queries by their names."""
+    return {one["name"]: str(one["expr"]) for one in document(name)["annotations"]["list"]}
+
+
 def expression(name: str, title: str, position: int = 0) -> str:
     """The text of one query of a panel."""
     (found,) = (one for one in panels(document(name)) if one["title"] == title)
@@ -90,7 +97,8 @@ class Shown:
         values = {
             "__rate_interval": self.rate_interval,
             "__range": f"{self.end - self.start}s",
-            **dict.fromkeys(("node", "namespace", "workload"), ALL),
+            **dict.fromkeys(VARIABLES, ALL),
+            "price": PRICE,
             **(chosen or {}),
         }
         for name, value in values.items():
@@ -107,12 +115,21 @@ class Shown:
         (only,) = self.instant(self.filled(expr))
         return float(only["value"][1])
 
-    def numbers(self, target: Target, chosen: Mapping[str, str] | None = None) -> list[float]:
+    def numbers(
+        self,
+        target: Target,
+        chosen: Mapping[str, str] | None = None,
+        step: int = STEP_SECONDS,
+    ) -> list[float]:
         """Every number with which the server answers a query of a panel."""
         expr = self.filled(target.query["expr"], chosen)
         if target.query["instant"]:
             return [float(one["value"][1]) for one in self.instant(expr)]
-        span = {"start": self.start, "end": self.end, "step": STEP_SECONDS}
+        return self.over_time(expr, step)
+
+    def over_time(self, expr: str, step: int = STEP_SECONDS) -> list[float]:
+        """Every number of a query over the range."""
+        span = {"start": self.start, "end": self.end, "step": step}
         series = self.get("query_range", query=expr, **span)
         return [float(value) for one in series for _, value in one["values"]]
 
@@ -141,11 +158,27 @@ class Shown:
             if variable["type"] != "query":
                 continue
             offered = self.options(variable, chosen)
-            assert offered, f"{name}: {variable['name']} offers nothing"
+            # Only a store of several clusters has that label.
+            assert offered or variable["name"] == "cluster", f"{name}: {variable['name']}: nothing"
             value = wanted.get(variable["name"])
             assert value is None or value in offered, (value, offered)
             chosen[variable["name"]] = ALL if value is None else escaped(value)
         return chosen
+
+
+def unit_of(target: Target) -> str:
+    """The unit of the query's numbers: of its column, where the panel is a table."""
+    config = target.panel["fieldConfig"]
+    if target.panel["type"] != "table":
+        return str(config["defaults"]["unit"])
+    renamed = target.panel["transformations"][-1]["options"]["renameByName"]
+    column = renamed.get(f"Value #{target.query['refId']}") or renamed["Value"]
+    (unit,) = (
+        one["properties"][0]["value"]
+        for one in config["overrides"]
+        if one["matcher"]["options"] == column and one["properties"][0]["id"] == "unit"
+    )
+    return str(unit)
 
 
 def faults(target: Target, numbers: list[float]) -> str:
@@ -154,7 +187,6 @@ def faults(target: Target, numbers: list[float]) -> str:
         return "no data"
     if any(math.isnan(number) for number in numbers):
         return "not a number"
-    unit = target.panel["fieldConfig"]["defaults"].get("unit")
-    if unit == "percentunit" and not 0 <= min(numbers) <= max(numbers) <= 1.001:
+    if unit_of(target) == "percentunit" and not 0 <= min(numbers) <= max(numbers) <= 1.001:
         return f"a share of {min(numbers)} to {max(numbers)}"
     return ""

@@ -1,18 +1,17 @@
 """History for a Prometheus: pages of the small scenario as they would have been scraped.
 
 ``native`` is what our exporter wrote (``gputailor-exporter simulate``), with the labels that a
-scrape adds, and what a simulation has not: Xid errors, ages of sources, ``up``, the agent's own
-metrics. ``dcgm`` is a page set made up here in the form of dcgm-exporter's.
+scrape adds, and what a simulation has not (``around``): errors, links, the agent, engines. ``dcgm``
+and ``smi`` are page sets made up here in the form of dcgm-exporter's and nvidia_gpu_exporter's.
 """
 
 import re
 import subprocess
 import sys
-from itertools import product
+from collections.abc import Iterable
 from pathlib import Path
 
-from gputailor_agent import metrics as agent
-from gputailor_exporter import metrics as exporter
+from tests.dashboards import around
 
 NOW = 1795000000
 HOURS = 3
@@ -38,61 +37,22 @@ def write_native(folder: Path) -> list[Path]:
     files = []
     for page in sorted(pages.iterdir()):
         target = f'instance="{page.stem}:9836",job="gputailor-exporter"'
-        scraped = folder / f"scraped-{page.name}"
+        written = folder / f"scraped-{page.name}"
         lines = page.read_text("utf-8").splitlines()
-        scraped.write_text("\n".join(_scraped(line, target) for line in lines) + "\n", "utf-8")
-        files.append(scraped)
+        written.write_text("\n".join(scraped(line, target) for line in lines) + "\n", "utf-8")
+        files.append(written)
     rest = folder / "rest.om"
-    rest.write_text(_text([*_exporters(), *_agent()]), "utf-8")
+    rest.write_text(_text([*around.exporters(TIMES), *around.rest(TIMES)]), "utf-8")
     return [*files, rest]
 
 
-def _scraped(line: str, target: str) -> str:
+def scraped(line: str, target: str) -> str:
+    """A line of an exporter's page with the labels that a scrape adds."""
     found = _LINE.match(line)
     if found is None:
         return line
     name, labels, value = found.groups()
     return f"{name}{{{target}{',' if labels else ''}{labels or ''}}} {value}"
-
-
-def _exporters() -> list[str]:
-    lines = []
-    gpu = 'gpu="0",gpu_uuid="GPU-dcea8cc3-4fae-4f5b-9891-4efd4825e105",node="node-a"'
-    for node in ("node-a", "node-b"):
-        target = f'instance="{node}:9836",job="gputailor-exporter"'
-        for at in TIMES:
-            lines += [
-                f"up{{{target}}} 1 {at}",
-                f'{exporter.EXPORTER_LAST_SUCCESS.name}{{{target},source="kubelet"}} {at - 4} {at}',
-                f'{exporter.EXPORTER_ERRORS.name}{{{target},source="kubelet",reason="timeout"}} 2 {at}',
-            ]
-            if node == "node-a":
-                xid = f'{target},{gpu},xid="31"'
-                lines += [
-                    f"{exporter.DEVICE_XID_ERRORS.name}{{{xid}}} 3 {at}",
-                    f"{exporter.DEVICE_XID_LAST.name}{{{xid}}} {START} {at}",
-                ]
-    return lines
-
-
-FOUND = '{namespace="lab",kind="Job",workload="forgotten",rule="idle",severity="high"}'
-_VALUES = {
-    agent.FINDINGS.name: ('{rule="idle"}', 2),
-    agent.FINDING.name: (FOUND, 1),
-    agent.FINDING_SAVING.name: (FOUND, 730),
-    agent.WORKLOADS.name: ('{state="finding"}', 2),
-    agent.SAVING_GPU_HOURS.name: ("", 730),
-    agent.SAVING_MONEY.name: ('{currency="USD"}', 2900),
-    agent.PLAN_TIME.name: ("", NOW - 1200),
-    agent.RUNS.name: ('{job="gputailor",exported_job="rollup",outcome="done"}', 42),
-}
-
-
-def _agent() -> list[str]:
-    return [
-        f"{name}{labels} {value} {at}"
-        for at, (name, (labels, value)) in product(TIMES, _VALUES.items())
-    ]
 
 
 _FIELDS = {
@@ -104,6 +64,16 @@ _FIELDS = {
     "DCGM_FI_DEV_FB_FREE": 60000,
     "DCGM_FI_DEV_POWER_USAGE": 300,
     "DCGM_FI_DEV_XID_ERRORS": 0,
+    "DCGM_FI_DEV_FB_RESERVED": 600,
+    "DCGM_FI_DEV_GPU_TEMP": 61,
+    "DCGM_FI_DEV_MEMORY_TEMP": 72,
+    "DCGM_FI_DEV_SM_CLOCK": 1410,
+    "DCGM_FI_DEV_MEM_CLOCK": 1593,
+    "DCGM_FI_DEV_MEM_COPY_UTIL": 20,
+    "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": 0,
+    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": 0,
+    "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS": 1,
+    "DCGM_FI_DEV_ROW_REMAP_FAILURE": 0,
 }
 _ENERGY = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
 
@@ -175,8 +145,65 @@ def write_dcgm(folder: Path) -> list[Path]:
             joules = 300 * (at - START)
             lines.append(f"{_ENERGY}{{{target},{labels}}} {joules * 1000} {at}")
     path = folder / "dcgm.om"
-    path.write_text(_text([*lines, *_agent()]), "utf-8")
+    path.write_text(_text([*lines, *around.rest(TIMES)]), "utf-8")
     return [path]
+
+
+#: What nvidia_gpu_exporter says of a card; counters rise by the figure a minute.
+SMI_FIELDS = {
+    "utilization_gpu_ratio": 0.9,
+    "utilization_memory_ratio": 0.3,
+    "memory_used_bytes": 20e9,
+    "memory_total_bytes": 80e9,
+    "memory_reserved_bytes": 6e8,
+    "power_draw_watts": 300,
+    "temperature_gpu": 61,
+    "temperature_memory": 72,
+    "clocks_current_sm_clock_hz": 1.41e9,
+    "clocks_current_memory_clock_hz": 1.59e9,
+    "ecc_errors_uncorrected_volatile_total": 0,
+    "ecc_errors_corrected_volatile_total": 2,
+    "remapped_rows_failure": 0,
+    "remapped_rows_pending": 0,
+}
+_HELD_DOWN = (
+    "sw_power_cap", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
+)  # fmt: skip
+
+
+def write_smi(folder: Path) -> list[Path]:
+    """Write one OpenMetrics file in the form of nvidia_gpu_exporter, two nodes of two cards."""
+    lines = []
+    for at in TIMES:
+        for host in ("10.0.0.1:9835", "smi-b:9835"):
+            target = f'job="smi",instance="{host}"'
+            lines.append(f"up{{{target}}} 1 {at}")
+            for number in (0, 1):
+                card = f'{target},uuid="{host[:5]}-{number}"'
+                info = f'{card},index="{number}",name="NVIDIA L40S",driver_version="580.95.05"'
+                lines.append(f"nvidia_smi_gpu_info{{{info}}} 1 {at}")
+                lines += [
+                    f"nvidia_smi_{name}{{{card}}} {value} {at}"
+                    for name, value in SMI_FIELDS.items()
+                ]
+                lines += [
+                    f"nvidia_smi_clocks_event_reasons_counters_{reason}_seconds{{{card}}} "
+                    f"{(at - START) * 0.1} {at}"
+                    for reason in _HELD_DOWN
+                ]
+    path = folder / "smi.om"
+    path.write_text(_text([*lines, *around.rest(TIMES)]), "utf-8")
+    return [path]
+
+
+def lines_of(files: Iterable[Path]) -> list[str]:
+    """The samples of OpenMetrics files, without comments: a store that takes lines reads these."""
+    return [
+        line
+        for file in files
+        for line in file.read_text("utf-8").splitlines()
+        if line and not line.startswith("#")
+    ]
 
 
 def _text(lines: list[str]) -> str:

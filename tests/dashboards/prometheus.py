@@ -27,31 +27,32 @@ def program(name: str, *, newest: bool = False) -> str:
     return str(found)
 
 
-def run(*arguments: object) -> str:
+def run(*arguments: object, seconds: float = 100) -> str:
     """Run a program; its whole output is in the error where it fails."""
     done = subprocess.run(
-        [str(one) for one in arguments], capture_output=True, text=True, check=False, timeout=100
+        [str(one) for one in arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def fill(data: Path, files: Sequence[Path]) -> None:
-    """Turn OpenMetrics files into blocks of a Prometheus."""
+def fill(data: Path, files: Sequence[Path], *, blocks: str = "2h", seconds: float = 100) -> None:
+    """Turn OpenMetrics files into blocks of a Prometheus, each of at most the time ``blocks``."""
+    tool = (program("promtool", newest=True), "tsdb", "create-blocks-from")
     for file in files:
         run(
-            program("promtool", newest=True),
-            "tsdb",
-            "create-blocks-from",
-            "openmetrics",
-            file,
-            data,
+            *(*tool, f"--max-block-duration={blocks}", "openmetrics", "--quiet", file, data),
+            seconds=seconds,
         )
 
 
 def record(url: str, data: Path, rules: Path, start: int, end: int) -> None:
     """Work the recording rules out over history, into blocks of their own."""
-    span = (f"--start={start}", f"--end={end}", "--eval-interval=60s")
+    span = (f"--start={start}", f"--end={end}", "--eval-interval=120s")
     tool = (
         program("promtool", newest=True),
         "tsdb",

@@ -66,12 +66,14 @@ def held(
 
 
 def _groups(alert: Alert, interval: str) -> tuple[Group, ...]:
-    """What the alert needs of the rule file: its group, and the one series that it reads.
+    """What the alert needs of the rule file: itself in its group, and the series that it reads.
 
     That series stands for five minutes: where samples come less often, the test has to give it.
     """
     groups = publishing.rule_groups()["gputailor"]
-    mine = tuple(group for group in groups if alert in group.rules)
+    mine = tuple(
+        Group(group.name, group.interval, (alert,)) for group in groups if alert in group.rules
+    )
     (quiet,) = (
         rule
         for group in groups

@@ -1,9 +1,14 @@
-"""The three alerts fire when they should and rest when they should, by ``promtool test rules``."""
+"""Idle, lost and blind in depth: they fire and rest when they should, by ``promtool test rules``.
+
+That every alert fires, rests, and is silent where data is missing, stands in test_alert_cases.
+"""
 
 import pytest
 import yaml
 
-from gputailor_dashboards.alerts import GPU_ALLOCATION_IDLE, GPU_EXPORTER_BLIND, GPU_LOST, QUIET
+from gputailor_dashboards.alerts.health import GPU_LOST
+from gputailor_dashboards.alerts.idle import GPU_ALLOCATION_IDLE, QUIET
+from gputailor_dashboards.alerts.measuring import GPU_EXPORTER_BLIND
 from gputailor_dashboards.generating import generate
 from tests.dashboards import prometheus
 from tests.dashboards.promtool import HOLDER, POD, TARGET, expect, expect_value, held, series
@@ -293,7 +298,7 @@ def test_a_healthy_exporter_rests(tmp_path):
 # -- rule files --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["gputailor", "gputailor-dcgm"])
+@pytest.mark.parametrize("name", ["gputailor", "gputailor-dcgm", "gputailor-smi"])
 def test_promtool_takes_the_rule_files(name, tmp_path):
     generate(tmp_path)
     text = prometheus.run(

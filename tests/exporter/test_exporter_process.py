@@ -15,6 +15,7 @@ import pytest
 
 from gputailor_exporter.cli import main
 from tests.exporter.stubs import eventually
+from tests.testbed.servers import free_ports
 
 SCENARIO = files("gputailor_exporter") / "scenarios" / "demo.yaml"
 
@@ -78,6 +79,37 @@ def test_a_simulated_node_serves_containers_within_bounded_memory_and_stops_on_s
         assert process.wait(10) == 0
         assert time.monotonic() - before < 5
         assert "Traceback" not in process.stderr.read()
+
+
+@pytest.mark.parametrize("closed", [(0, 1, 2), (1,), (2,)], ids=str)
+def test_it_serves_with_standard_streams_closed_and_no_answer_holds_its_log(closed):
+    (port,) = free_ports(1)
+    url = f"http://127.0.0.1:{port}"
+    closing = " ".join(f"{number}>&-" for number in closed)
+    flags = ["--listen", f"127.0.0.1:{port}", "--log-level", "debug", *simulated()]
+    command = [sys.executable, "-m", "gputailor_exporter", *flags]
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", f'exec "$@" {closing}', "sh", *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+    )
+    try:
+        eventually(lambda: is_ready(url), within=20.0)
+        assert fetch(f"{url}/metrics").startswith("# HELP gputailor_")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_node_is_named_in_any_bytes():
+    with exporter("--attribution", "none", "--backend", "amd", "--node", os.fsdecode(b"n\xff")) as (
+        _,
+        url,
+    ):
+        eventually(lambda: "gputailor_exporter_build_info" in fetch(f"{url}/metrics"))
 
 
 def test_the_environment_configures_the_process():

@@ -35,6 +35,23 @@ def test_openmetrics_equals_prometheus_client_byte_for_byte(node):
     assert page == generate_openmetrics(SnapshotCollector(snapshot))
 
 
+@given(st.lists(st.text(st.one_of(st.characters(), st.characters(categories=["Cs"]))), unique=True))
+def test_any_text_can_be_a_label_and_different_ones_stay_apart(texts):
+    rows = tuple((text, "open") for text in texts)
+    samples = FamilySamples(m.EXPORTER_ERRORS, rows, tuple(1.0 for _ in rows))
+    page = render(Snapshot(WALL, (samples,) if rows else ()))
+    said = [
+        sample.labels["source"]
+        for family in parse_text(page.decode("utf-8"))
+        for sample in family.samples
+    ]
+    assert len(set(said)) == len(texts)
+    for text, shown in zip(texts, said, strict=True):
+        assert shown == "".join(
+            f"\\u{ord(one):04x}" if 0xD800 <= ord(one) <= 0xDFFF else one for one in text
+        )
+
+
 def test_timestamps_stand_on_every_sample_as_prometheus_client_writes_them(node):
     _, snapshot = node
     collector = SnapshotCollector(snapshot, timestamp=WALL + 0.25)

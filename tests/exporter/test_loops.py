@@ -44,6 +44,24 @@ def test_a_step_that_is_always_due_does_not_spin(stop):
     assert 2 <= len(steps) <= 21
 
 
+@pytest.mark.parametrize("woken", [False, True])
+def test_a_step_that_always_fails_does_not_spin(stop, woken, caplog):
+    failed = []
+
+    def step():
+        raise OSError("always")
+
+    loop = Loop("test", step, 0.0, stop, on_error=failed.append)
+    loop.pause = (lambda _: 0.0) if woken else None
+    loop.start()
+    eventually(lambda: failed == ["test"])
+    assert not loop.join(0.3)
+    assert failed == ["test"]
+    assert caplog.messages == ["test: an unexpected error; going on"]
+    stop.set()
+    assert loop.join(1.0)
+
+
 def test_a_wake_before_the_pause_begins_is_not_lost(stop):
     steps = []
 

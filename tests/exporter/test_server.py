@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 import urllib.request
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -296,6 +296,16 @@ def test_clients_that_never_end_cannot_keep_a_scrape_out(server, monkeypatch):
     assert clients[5].recv(12) == b"HTTP/1.1 200"
     for client in clients:
         client.close()
+
+
+def test_clients_that_take_no_answer_cannot_keep_a_scrape_out(server, monkeypatch):
+    monkeypatch.setattr(servers, "MOST_CONNECTIONS", 4)
+    with ExitStack() as clients:
+        for _ in range(4):
+            client = clients.enter_context(connected(server))
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 400)
+        eventually(lambda: sum(one.busy for one in server._connections) == 4)
+        assert get(server)[0] == 200
 
 
 def test_a_connection_that_ended_is_forgotten(server):

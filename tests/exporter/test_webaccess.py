@@ -178,6 +178,19 @@ def test_a_broken_file_leaves_the_old_rules_is_counted_once_and_mended(
         assert counted == [("web_config", "unusable")] * 2
 
 
+@pytest.mark.parametrize("empty", ["", "# nothing yet\n"])
+def test_a_file_that_is_being_written_anew_does_not_open_the_door(source, tmp_path, users, empty):
+    counted = []
+    file = tmp_path / "web.yml"
+    with serving(source, users, counted=counted) as server:
+        assert get(server)[0] == 401
+        file.write_text(empty, encoding="utf-8")
+        assert get(server)[0] == 401
+        assert counted == [("web_config", "unusable")]
+        file.write_text("{}", encoding="utf-8")  # no rules, and on purpose
+        assert get(server)[0] == 200
+
+
 def test_a_file_that_is_broken_by_something_else_is_tried_again(tmp_path):
     now, counted = [0.0], []
     authority = Authority(tmp_path)

@@ -4,6 +4,7 @@ import ssl
 
 import bcrypt
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from gputailor_exporter.serving.webconfig import WebConfig, WebConfigError, load_web_config
 from tests.exporter.certificates import Authority
@@ -20,6 +21,13 @@ from tests.exporter.certificates import Authority
         ("http_server_config: {headers: {X-Other: a}}", "'X-Other' is not supported"),
         ("http_server_config: {headers: {X-Frame-Options: all}}", "must be deny or sameorigin"),
         ('http_server_config: {headers: {X-XSS-Protection: "a\\nb"}}', "must be one line"),
+        ('http_server_config: {headers: {X-XSS-Protection: " a"}}', "without blanks around it"),
+        ('http_server_config: {headers: {X-XSS-Protection: "\u00e9"}}', "ASCII text"),
+        (
+            "tls_server_config: {cert_file: a, key_file: b, min_version: TLS13, max_version: TLS12}",
+            "min_version is above max_version",
+        ),
+        ('tls_server_config: {cert_file: "a\\0b", key_file: x}', "null byte"),
         ("rate_limit: {interval: soon, burst: 1}", "expected a time such as 1s, not soon"),
         ("rate_limit: {interval: 1s}", "burst must be a whole number from 1 up"),
         ("basic_auth_users: [a]", "must map names to bcrypt hashes"),
@@ -92,6 +100,25 @@ def written(folder, more=""):
     tls = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
     file.write_text(tls + more, encoding="utf-8")
     return file
+
+
+def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked_for_it(authority, tmp_path):
+    plain = serialization.load_pem_private_key((tmp_path / "server.key").read_bytes(), None)
+    (tmp_path / "server.key").write_bytes(
+        plain.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+    with pytest.raises(WebConfigError, match="expected a key without a passphrase"):
+        load_web_config(written(tmp_path))
+
+
+def test_an_authority_in_letters_of_another_alphabet_is_refused(authority, tmp_path):
+    more = "  client_auth_type: RequireAndVerifyClientCert\n  client_ca: é\n"
+    with pytest.raises(WebConfigError, match="cannot be used"):
+        load_web_config(written(tmp_path, more))
 
 
 def test_suites_and_versions_are_those_of_the_file(authority, tmp_path):

@@ -30,7 +30,8 @@ FOREIGN_KINDS = (
     "operator.victoriametrics.com/v1beta1/VMRule",
     "grafana.integreatly.org/v1beta1/GrafanaDashboard",
 )
-RENDERED: dict[str, str] = {}
+#: What was rendered, by values and flags; nobody changes it.
+RENDERED: dict[str, list[dict[str, Any]]] = {}
 
 
 def api_versions(*wanted: str) -> tuple[str, ...]:
@@ -80,8 +81,9 @@ def render(
         key = json.dumps([values, flags, release, into], sort_keys=True)
         if key not in RENDERED:
             file = values_file(values)
-            RENDERED[key] = helm("template", release, str(chart), "-n", into, "-f", file, *flags)
-        return [each for each in yaml.load_all(RENDERED[key], yaml.CSafeLoader) if each]
+            text = helm("template", release, str(chart), "-n", into, "-f", file, *flags)
+            RENDERED[key] = [each for each in yaml.load_all(text, yaml.CSafeLoader) if each]
+        return RENDERED[key]
 
     return objects
 

@@ -1,19 +1,14 @@
 """The chart on a real API server: accepted, installed, upgraded, uninstalled; its rights."""
 
 import contextlib
-import json
 import re
-import subprocess
-import sys
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 import yaml
 
 from gputailor_agent.inventory.live import connect, missing_permissions, rules
-from tests.helm.objects import of_kind
-from tests.helm.value_sets import NAMED_NAMESPACES, VALUE_SETS
+from tests.helm.value_sets import NAMED_NAMESPACES
 from tests.testbed.objects import custom_definition, deployment, gpu_node
 from tests.testbed.servers import CommandFailed, eventually
 
@@ -81,16 +76,6 @@ def agents_token(control_plane, namespace):
     return control_plane.token("gt-gputailor-agent", namespace)
 
 
-@pytest.mark.parametrize("name", VALUE_SETS)
-def test_the_api_server_takes_what_is_rendered(
-    control_plane, operator_kinds, namespace, render, name
-):
-    objects = render(VALUE_SETS[name], into=namespace)
-    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-    said = control_plane.kubectl("apply", "--dry-run=server", "-f", "-", text=listed)
-    assert said.count("(server dry run)") == len(objects)
-
-
 def test_monitors_and_rules_are_made_where_the_operator_is(
     control_plane, operator_kinds, namespace, install
 ):
@@ -99,8 +84,8 @@ def test_monitors_and_rules_are_made_where_the_operator_is(
     assert [each["metadata"]["labels"]["release"] for each in monitors] == ["stack", "stack"]
     (rule,) = control_plane.get("prometheusrules", namespace)
     assert rule["spec"]["groups"]
-    assert 'with the labels {"release":"stack"}' in notes
-    assert "--set serviceMonitor.labels.release=NAME --set prometheusRule.labels" in notes
+    assert 'by the labels {"release":"stack"}' in notes
+    assert "--set monitoring.labels.release=RELEASE" in notes
 
 
 def test_without_the_operator_the_notes_say_how_to_scrape(install):
@@ -235,35 +220,6 @@ def test_an_uninstall_leaves_the_history_and_an_install_takes_it_up(
     assert again["metadata"]["uid"] == claim["metadata"]["uid"]
 
 
-def test_a_namespace_of_strict_pod_security_takes_the_agent_but_not_the_exporter(
-    control_plane, namespace, render
-):
-    label = "pod-security.kubernetes.io/enforce=restricted"
-    control_plane.kubectl("label", "namespace", namespace, label)
-
-    def dry_run(component):
-        listed = render({}, into=namespace)
-        (spec,) = (
-            each["spec"]["template"]["spec"] if each["kind"] != "Pod" else each["spec"]
-            for each in of_kind(listed, "Deployment", "DaemonSet", "Pod")
-            if each["metadata"]["labels"]["app.kubernetes.io/component"] == component
-        )
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "probe"},
-            "spec": {**spec, "serviceAccountName": "default"},
-        }
-        text = json.dumps(pod)
-        flags = ("--dry-run=server", "-n", namespace, "-f", "-")
-        return control_plane.kubectl("create", *flags, text=text)
-
-    assert "created" in dry_run("agent")
-    assert "created" in dry_run("test")
-    with pytest.raises(CommandFailed, match="violates PodSecurity"):
-        dry_run("exporter")
-
-
 def test_two_releases_stand_in_one_cluster(control_plane, helm, namespace, install, chart):
     install()
     helm("install", "other", str(chart), "-n", namespace, cluster=control_plane)
@@ -305,37 +261,3 @@ def test_helm_test_ends_well_when_its_pod_does(control_plane, helm, namespace, n
     eventually(annotated, "the test's pod is there")
     running.join(60)
     assert re.search(r"Phase:\s+Succeeded", said[0])
-
-
-class Answering(BaseHTTPRequestHandler):
-    """An agent that is well, or not."""
-
-    status = 200
-
-    def do_GET(self):
-        self.send_response(self.status)
-        self.end_headers()
-        self.wfile.write(b"ok\n")
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-
-@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
-def test_what_the_test_pod_runs_tells_a_good_agent_from_a_bad_one(render, status, code):
-    (pod,) = of_kind(render({}), "Pod")
-    (container,) = pod["spec"]["containers"]
-    _, *arguments, url, seconds = container["command"]
-    assert float(seconds) > 60
-    assert url == "http://gt-gputailor-agent.gpus.svc:8080/healthz"
-    server = HTTPServer(("127.0.0.1", 0), type("Agent", (Answering,), {"status": status}))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        here = f"http://127.0.0.1:{server.server_port}/healthz"
-        done = subprocess.run([sys.executable, *arguments, here, "0"], check=False, timeout=30)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-    assert done.returncode == code

@@ -11,6 +11,10 @@ from gputailor_exporter import __version__
 from tests.helm.value_sets import VALUE_SETS
 from tests.helm.wrong_values import WRONG_VALUES
 
+#: Mappings with a default, which are one value to the reader.
+TOLD_WHOLE = {"exporter.resources", "agent.resources", "dashboards.operator.instanceSelector"}
+INSIDE = {f"{path}." for path in TOLD_WHOLE}
+
 
 @pytest.fixture(scope="module")
 def schema(chart):
@@ -33,7 +37,7 @@ def names(schema, defaults, above=""):
     for name, kind in schema.get("properties", {}).items():
         path = f"{above}{name}"
         yield path
-        if isinstance(defaults.get(name), dict) and not path.lower().endswith("settings"):
+        if defaults.get(name) and isinstance(defaults[name], dict):
             yield from names(kind, defaults[name], f"{path}.")
 
 
@@ -65,14 +69,24 @@ def test_the_page_shows_the_rights_as_the_code_has_them(generate):
     assert "| `pods` | get, list, watch |" in generate.page()
 
 
-def test_every_value_on_the_page_is_a_value_of_the_chart(generate, schema, defaults):
+def test_the_page_has_a_row_for_every_value(generate, defaults):
+    page = generate.PAGE.read_text("utf-8")
+    told = [path for path, _, _ in generate.described_values()]
+    leaves = {path for path in paths(defaults) if path not in TOLD_WHOLE}
+    leaves = {path for path in leaves if not any(each.startswith(f"{path}.") for each in leaves)}
+    assert set(told) == {path for path in leaves if not path.startswith(tuple(INSIDE))} | TOLD_WHOLE
+    assert all(f"\n| `{path}` | " in page for path in told)
+
+
+def test_values_that_the_page_speaks_of_are_values_of_the_chart(generate, schema, defaults):
+    page, _, _ = generate.PAGE.read_text("utf-8").partition("## All values")
     settings = schema["properties"]["agent"]["properties"]["settings"]["properties"]
     known = set(paths(defaults)) | {f"agent.settings.{name}" for name in settings}
-    rows = re.findall(
-        r"^\| (`[^|]*`) \| [^|]* \| [^|]* \|$", generate.PAGE.read_text("utf-8"), re.MULTILINE
-    )
-    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
-    assert "clusterName" in named
+    tops = "|".join(defaults)
+    named = {
+        name.partition(":")[0] for name in re.findall(rf"`((?:{tops})\.[A-Za-z_.]+[^`]*)`", page)
+    }
+    assert "exporter.driver.by" in named
     assert named - known == set()
 
 

@@ -5,6 +5,7 @@ import shlex
 
 import pytest
 
+from gputailor_dashboards.boards.board import DIALECTS
 from tests.helm.conftest import api_versions
 from tests.helm.objects import WORKLOADS, of_kind, one, selects
 from tests.helm.value_sets import ALL_ON, VALUE_SETS
@@ -12,12 +13,21 @@ from tests.helm.value_sets import ALL_ON, VALUE_SETS
 pytestmark = pytest.mark.system
 
 BY_FORCE = VALUE_SETS["everything for Prometheus by force"]
+#: Dashboards and rules on every exporter that there is some for.
+OTHERS = {key: True for key in DIALECTS if key != "gputailor"}
 OPERATOR = api_versions("monitoring.coreos.com")
 VICTORIA = api_versions("victoriametrics")
 LARGEST_OBJECT = 262_144
 LARGEST_CHART = 1_000_000
 MONITORS = ("ServiceMonitor", "PodMonitor", "VMServiceScrape")
 RULES = ("PrometheusRule", "VMRule")
+#: What ALL_ON lacks by intent.
+WHOLE = {
+    "monitoring": {
+        "labels": {"release": "stack"},
+        "exporterEndpoint": {"tlsConfig": {"insecureSkipVerify": True}},
+    }
+}
 LABELLED = {"monitoring": {"labels": {"release": "stack"}}}
 
 
@@ -67,6 +77,7 @@ def test_victoriametrics_own_objects_come_where_prometheus_operator_is_not(rende
     assert kinds(render({}, *VICTORIA)) == {"VMServiceScrape", "VMRule"}
     assert kinds(render({}, *VICTORIA, *OPERATOR)) == {"ServiceMonitor", "PrometheusRule"}
     assert kinds(render(VALUE_SETS["VictoriaMetrics"])) == {"VMServiceScrape", "VMRule"}
+    assert kinds(render(VALUE_SETS["VictoriaMetrics"], *OPERATOR)) == {"VMServiceScrape", "VMRule"}
     assert kinds(render({"victoriaMetrics": {"enabled": False}}, *VICTORIA)) == set()
 
 
@@ -97,14 +108,14 @@ def test_a_monitor_keeps_the_workloads_labels_and_leads_to_a_service(render):
 
 def test_the_operators_label_reaches_monitors_and_rules(render):
     made = of_kind(render(BY_FORCE), "ServiceMonitor", "PrometheusRule")
-    assert len(made) == 4
+    assert {each["kind"] for each in made} == {"ServiceMonitor", "PrometheusRule"}
     assert all(each["metadata"]["labels"]["release"] == "kube-prometheus-stack" for each in made)
 
 
 def test_one_value_labels_monitors_and_rules_of_every_kind(render):
-    values = ALL_ON | {"podMonitor": {"enabled": False}}
-    made = of_kind(render(values), *MONITORS, *RULES)
-    made += of_kind(render(values | {"podMonitor": {"enabled": True}}), *MONITORS, *RULES)
+    made = of_kind(render(LABELLED, *OPERATOR), *MONITORS, *RULES)
+    made += of_kind(render(LABELLED, *VICTORIA), *MONITORS, *RULES)
+    made += of_kind(render(LABELLED | {"podMonitor": {"enabled": True}}), *MONITORS, *RULES)
     assert {each["kind"] for each in made} == {*MONITORS, *RULES}
     assert all(each["metadata"]["labels"]["release"] == "stack" for each in made)
 
@@ -129,7 +140,7 @@ def test_case_36_the_fix_that_notes_print_does_what_it_says(notes, helm, chart, 
     (line,) = (each for each in notes(forced).splitlines() if "labels.release=RELEASE" in each)
     _, flag, value = shlex.split(line.replace("RELEASE", "stack"))[-3:]
     made = of_kind(render(forced, flag, value), *MONITORS, *RULES)
-    assert len(made) == 3
+    assert {each["kind"] for each in made} == {"ServiceMonitor", "PrometheusRule"}
     assert all(each["metadata"]["labels"]["release"] == "stack" for each in made)
 
 
@@ -138,6 +149,33 @@ def test_case_36_notes_of_labelled_monitors_name_the_label_to_compare(notes):
     assert "MISSING  a label" not in said
     assert 'by the labels {"release":"stack"}' in said
     assert "kubectl get prometheus -A -o jsonpath=" in said
+
+
+def test_notes_say_what_to_open_and_how_to_check(notes):
+    said = notes({})
+    assert "kubectl -n gpus port-forward svc/gt-gputailor-agent 8080" in said
+    assert "helm test gt -n gpus --logs" in said
+    assert "kubectl -n gpus get daemonset gt-gputailor-exporter" in said
+    ingress = notes(VALUE_SETS["an Ingress with a login"])
+    assert "https://gputailor.example.org/" in ingress
+    assert "The pages have no login." in ingress
+
+
+def test_notes_of_a_whole_installation_miss_nothing(notes):
+    assert "MISSING" not in notes(ALL_ON | WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "--set image.registry=REGISTRY"),
+        ({}, "--set clusterName=NAME"),
+        ({}, "--set preset=PRESET"),
+        ({"agent": {"persistence": {"enabled": False}}}, "history is gone with the pod"),
+    ],
+)
+def test_notes_name_what_is_missing_with_the_fix(notes, values, words):
+    assert words in notes(values)
 
 
 def test_without_monitors_pods_are_annotated_and_the_notes_say_how_to_get_them(render, notes):
@@ -174,24 +212,28 @@ def test_notes_miss_the_authority_of_exporters_with_tls(notes):
 
 
 def test_rules_stand_in_the_object_as_the_code_has_them(render, generate):
-    specs = [rule["spec"] for rule in of_kind(render(BY_FORCE), "PrometheusRule")]
+    specs = [rule["spec"] for rule in of_kind(render(BY_FORCE | OTHERS), "PrometheusRule")]
     wanted = [generate.publishing.rule_file(g) for g in generate.publishing.rule_groups().values()]
     assert sorted(specs, key=json.dumps) == sorted(wanted, key=json.dumps)
 
 
 def test_dashboards_stand_in_config_maps_as_the_code_has_them(render, generate):
     found = {}
-    for each in of_kind(render(BY_FORCE), "ConfigMap"):
+    for each in of_kind(render(BY_FORCE | OTHERS), "ConfigMap"):
         if each["metadata"]["labels"].get("grafana_dashboard") == "1":
             found |= {name.removesuffix(".json"): json.loads(t) for name, t in each["data"].items()}
     assert found == {name: generate.generating.dashboard(name) for name in found}
     assert set(found) == set(generate.generating.BUILDERS)
 
 
-def test_dashboards_on_another_exporter_come_only_when_asked_for(render):
-    names = [each["metadata"]["name"] for each in of_kind(render({}, *OPERATOR), "ConfigMap")]
-    assert len(names) == 3
-    assert not any(name.endswith("-dcgm") for name in names)
+def test_dashboards_and_rules_on_other_exporters_come_only_when_asked_for(render):
+    def on(objects):
+        names = {each["metadata"]["name"] for each in of_kind(objects, "ConfigMap", *RULES)}
+        return {key for key in OTHERS for name in names if name.endswith(f"-{key}")}
+
+    assert on(render({}, *OPERATOR)) == set()
+    for key in OTHERS:
+        assert on(render({key: True}, *OPERATOR)) == {key}
 
 
 def test_a_dashboard_of_grafanas_operator_names_its_config_map(render):
@@ -202,7 +244,7 @@ def test_a_dashboard_of_grafanas_operator_names_its_config_map(render):
     for each in dashboards:
         named = each["spec"]["configMapRef"]
         assert named["key"] in maps[named["name"]]
-        assert each["spec"]["instanceSelector"] == {"matchLabels": {"team": "gpu"}}
+        assert each["spec"]["instanceSelector"]["matchLabels"]["team"] == "gpu"
         assert each["spec"]["folder"] == "GPU"
 
 

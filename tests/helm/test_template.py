@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -66,8 +67,8 @@ def test_workloads_are_probed_where_they_listen(rendered):
     for container in containers(of_kind(rendered, *WORKLOADS)):
         ports = {port["name"] for port in container["ports"]}
         for probe, path in PATHS.items():
-            asked = container[probe]["httpGet"]
-            assert asked["path"] == path
+            asked = container[probe].get("httpGet") or container[probe]["tcpSocket"]
+            assert asked.get("path", path) == path
             assert asked["port"] in ports
 
 
@@ -120,7 +121,7 @@ def test_names_are_unique_and_everything_is_labelled_and_placed(rendered):
     assert len(keys) == len(set(keys))
     for each in rendered:
         assert each["metadata"]["labels"]["app.kubernetes.io/instance"] == "gt"
-        assert ("namespace" in each["metadata"]) == (not each["kind"].startswith("Cluster"))
+        assert ("namespace" in each["metadata"]) == (each["kind"] not in CLUSTER_WIDE)
 
 
 def test_services_do_not_put_variables_into_the_environment_of_our_settings(rendered):
@@ -149,12 +150,12 @@ def test_without_nodes_no_right_reaches_beyond_the_namespaces(render):
 
 
 def test_a_binding_binds_the_role_to_the_account_the_agent_runs_as(rendered):
-    account = one(rendered, "Deployment", "-agent")["spec"]["template"]["spec"]
+    accounts = {spec["serviceAccountName"] for spec in pod_specs(of_kind(rendered, "Deployment"))}
     roles = {(each["kind"], each["metadata"]["name"]) for each in rendered}
     for binding in of_kind(rendered, "ClusterRoleBinding", "RoleBinding"):
         assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
         (subject,) = binding["subjects"]
-        assert subject["name"] == account["serviceAccountName"]
+        assert {subject["name"]} == accounts
         assert subject["namespace"] == "gpus"
 
 
@@ -169,16 +170,106 @@ def test_a_long_release_name_gives_names_that_kubernetes_takes(render):
         assert len(each["metadata"]["name"]) <= 63
 
 
-def test_commands_and_values_of_the_page_can_be_used(helm, chart, values_file, generate):
+def test_the_test_pod_runs_the_script_against_the_services_that_are_made(rendered, chart):
+    (pod,) = of_kind(rendered, "Pod")
+    ((python, flag, script, seconds, *places),) = (
+        each["command"] for each in pod["spec"]["containers"]
+    )
+    assert (python, flag) == ("python", "-c")
+    assert script.strip() == (chart / "scripts" / "ready.py").read_text("utf-8").strip()
+    assert float(seconds) > 60
+    made = {
+        f"{each['metadata']['name']}.{each['metadata']['namespace']}.svc": port["port"]
+        for each in of_kind(rendered, "Service")
+        for port in each["spec"]["ports"]
+    }
+    assert places
+    for place in places:
+        url = urlsplit(place.partition("=")[2])
+        assert made[url.hostname] == url.port
+
+
+def test_exporters_that_want_a_certificate_are_not_asked_by_the_test_pod(render):
+    (pod,) = of_kind(render(VALUE_SETS["exporters with client certificates"]), "Pod")
+    (container,) = pod["spec"]["containers"]
+    assert [each.partition("=")[0] for each in container["command"][4:]] == ["agent"]
+
+
+def test_policies_close_everything_but_the_flows_of_the_product(render):
+    objects = render(VALUE_SETS["closed to the network"])
+    policies = {
+        each["metadata"]["name"]: each["spec"] for each in of_kind(objects, "NetworkPolicy")
+    }
+    exporter, agent = policies["gt-gputailor-exporter"], policies["gt-gputailor-agent"]
+    assert exporter["egress"] == []
+    assert [one["ports"] for one in exporter["ingress"]] == [
+        [{"protocol": "TCP", "port": "metrics"}]
+    ]
+    (sources,) = (one["from"] for one in exporter["ingress"])
+    assert {"namespaceSelector": {"matchLabels": {"name": "monitoring"}}} in sources
+    assert {"namespaceSelector": {}} not in sources
+    (visitors,) = (one["from"] for one in agent["ingress"])
+    assert {"ipBlock": {"cidr": "10.0.0.0/8"}} in visitors
+    reached = [port["port"] for one in agent["egress"] for port in one["ports"]]
+    assert reached == [53, 53, 443, 6443, 8080, 9836, 9836, 443, 5432]
+
+
+def test_a_policy_opens_the_ports_of_the_places_that_the_settings_name(render):
+    def reached(**settings):
+        values = {"networkPolicy": {"enabled": True}, "agent": {"settings": settings}}
+        policy = one(render(values), "NetworkPolicy", "-agent")
+        return [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]][6:]
+
+    assert reached(prometheus_url="http://prometheus:9090/prefix") == [9090]
+    assert reached(prometheus_url="https://prometheus.example.org") == [443]
+    assert reached(prometheus_url="http://prometheus") == [80]
+    mail = {"mail_to": ["a@b.example"], "mail_from": "c@d.example", "smtp_host": "mail"}
+    assert reached(**mail) == [587]
+    assert reached(**mail, smtp_tls="tls") == [465]
+    assert reached(**mail, smtp_port=2525) == [2525]
+    assert reached() == []
+
+
+def test_a_cloud_s_identity_is_the_agents_alone(render):
+    objects = render(VALUE_SETS["an identity of a cloud"])
+    accounts = {
+        each["metadata"]["name"]: each["metadata"].get("annotations")
+        for each in of_kind(objects, "ServiceAccount")
+    }
+    assert accounts["gt-gputailor-exporter"] is None
+    assert "eks.amazonaws.com/role-arn" in accounts["gt-gputailor-agent"]
+
+
+def test_a_door_for_people_leads_to_the_agents_service(render):
+    ingress = one(render(VALUE_SETS["an Ingress with a login"]), "Ingress", "-agent")
+    (rule,) = ingress["spec"]["rules"]
+    (path,) = rule["http"]["paths"]
+    assert path["backend"]["service"] == {"name": "gt-gputailor-agent", "port": {"name": "http"}}
+    assert ingress["spec"]["tls"][0]["hosts"] == [rule["host"]]
+    route = one(render(VALUE_SETS["a route of a gateway"]), "HTTPRoute", "-agent")
+    (rule,) = route["spec"]["rules"]
+    assert rule["backendRefs"] == [{"name": "gt-gputailor-agent", "port": 8080}]
+
+
+def test_objects_of_ones_own_are_templates(render):
+    names = {each["metadata"]["name"] for each in render(VALUE_SETS["objects of one's own"])}
+    assert {"mine", "text-gt"} <= names
+
+
+def test_values_on_the_page_can_be_used(helm, chart, values_file, generate):
     page = generate.PAGE.read_text("utf-8")
     values = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
-    commands = re.findall(
-        r"^helm (?:install|upgrade)(?: --install)? (.*)$", page.replace("\\\n", ""), re.MULTILINE
-    )
-    assert (len(values), len(commands)) == (3, 3)
+    assert len(values) == 7
+    for given in values:
+        assert helm("template", "gputailor", str(chart), "-f", values_file(given))
+
+
+def test_commands_on_the_page_can_be_used(helm, chart, generate):
+    page = generate.PAGE.read_text("utf-8").replace("\\\n", "")
+    commands = re.findall(r"^helm (?:install|upgrade)(?: --install)? (.*)$", page, re.MULTILINE)
+    assert len(commands) == 3
     for command in commands:
         name, folder, *flags = shlex.split(command)
         assert folder == "helm/gputailor"
-        kept = [each for each in flags if each not in {"--reuse-values", "-f", "my-values.yaml"}]
-        for given in values:
-            assert helm("template", name, str(chart), *kept, "-f", values_file(given))
+        upgrading = {"--reset-then-reuse-values", "-f", "my-values.yaml"}
+        assert helm("template", name, str(chart), *(x for x in flags if x not in upgrading))

@@ -129,6 +129,16 @@ VALUE_SETS: dict[str, dict[str, Any]] = {
     },
 }
 
+#: An object as a text with templates in it.
+TEXT = """
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: text-{{ .Release.Name }}
+  namespace: {{ .Release.Namespace }}
+  labels: {app.kubernetes.io/instance: {{ .Release.Name }}}
+"""
+
 PRESETS = ("gpu-operator", "gke", "eks", "aks", "openshift", "k3s", "bare")
 
 VALUE_SETS |= {f"preset {name}": {"preset": name} for name in PRESETS}
@@ -137,6 +147,7 @@ VALUE_SETS |= {f"preset {name}": {"preset": name} for name in PRESETS}
 ALL_ON: dict[str, Any] = {
     "preset": "openshift",
     "dcgm": True,
+    "smi": True,
     "clusterName": "all",
     "image": {"registry": "registry.example.com/gpu", "pullSecrets": [{"name": "pull"}]},
     "exporter": {"web": {"existingSecret": "web", "tls": True}, "capabilities": ["SYS_ADMIN"]},
@@ -156,17 +167,19 @@ ALL_ON: dict[str, Any] = {
     "monitoring": {"labels": {"release": "stack"}, "scrapeAnnotations": True},
     "serviceMonitor": {"enabled": True},
     "prometheusRule": {"enabled": True},
-    "victoriaMetrics": {"enabled": True},
     "dashboards": {"operator": {"enabled": True, "folder": "GPU"}},
     "extraObjects": [
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine-{{ .Release.Name }}"}}
+        TEXT,
     ],
 }
 VALUE_SETS["everything on"] = ALL_ON
 
 VALUE_SETS |= {
     "exporters alone": {"agent": {"enabled": False}},
-    "two namespaces": {"exporter": {"namespace": "kube-system"}, "networkPolicy": {"enabled": True}},
+    "two namespaces": {
+        "exporter": {"namespace": "kube-system"},
+        "networkPolicy": {"enabled": True},
+    },
     "a driver's library of another system": {
         "preset": "bare",
         "exporter": {"driver": {"hostLibrary": "/usr/lib64/libnvidia-ml.so.1"}},
@@ -268,8 +281,6 @@ VALUE_SETS |= {
     "scraped by pod": {"podMonitor": {"enabled": True, "labels": {"a": "b"}}},
     "VictoriaMetrics": {
         "victoriaMetrics": {"enabled": True, "labels": {"a": "b"}},
-        "serviceMonitor": {"enabled": False},
-        "prometheusRule": {"enabled": False},
     },
     "Grafana's operator": {
         "dashboards": {
@@ -306,9 +317,7 @@ VALUE_SETS |= {
                     "labels": {"app.kubernetes.io/instance": "{{ .Release.Name }}"},
                 },
             },
-            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: text-{{ .Release.Name }}\n"
-            "  namespace: {{ .Release.Namespace }}\n"
-            "  labels: {app.kubernetes.io/instance: {{ .Release.Name }}}\n",
+            TEXT,
         ]
     },
 }

@@ -85,8 +85,8 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("global/imageRegistry", "user:word@mirror"),
     ),
     "a pull secret without a name": (
-        {"image": {"pullSecrets": [{"nam": "pull"}]}},
-        ("image/pullSecrets/0", "nam"),
+        {"image": {"pullSecrets": [{}]}},
+        ("image/pullSecrets/0", "name"),
     ),
     "a namespace of exporters in capitals": (
         {"exporter": {"namespace": "GPU"}},
@@ -110,7 +110,7 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "a priority of the system": (
         {"priorityClass": {"value": 2000000000}},
-        ("priorityClass/value", "1,000,000,000"),
+        ("priorityClass/value", "maximum"),
     ),
     "peers that are names": (
         {"networkPolicy": {"scrapers": ["monitoring"]}},
@@ -185,5 +185,13 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a route without a gateway": (
         {"agent": {"httpRoute": {"enabled": True}}},
         "name the gateway as well (agent.httpRoute.parentRefs)",
+    ),
+    "monitors of two operators": (
+        {"serviceMonitor": {"enabled": True}, "victoriaMetrics": {"enabled": True}},
+        "would scrape and warn twice; set one of them to false",
+    ),
+    "values of an older chart": (
+        {"preset": None, "exporter": {"web": None, "driver": None}, "victoriaMetrics": None},
+        "give --reset-then-reuse-values instead",
     ),
 }

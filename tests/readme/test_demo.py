@@ -20,6 +20,7 @@ ONCE, STAYS = "make demo ARGS=--once", "make demo"
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 ITEM = re.compile(r"^ +\d+\.  (?P<name>\S+)  (?P<rest>.+\n(?:      .+\n)+)", re.MULTILINE)
 FACT = re.compile(r"^  (?P<name>[A-Za-z]\S*(?: \S+)*?)  +(?P<rest>\S.*)$", re.MULTILINE)
+STATES = re.compile(r"\d+ workloads: ")
 #: A window of whole days may begin some hours earlier, at midnight.
 HOURS = re.compile(r"(\d+ d) \d+ (?:h|min)\)")
 #: What is said of them depends on the hour: a person works on one by day, and how long the other was
@@ -47,7 +48,7 @@ def told(text: str) -> Told:
         title=" ".join(HOURS.sub(r"\1)", commands.undated(head.split("\n  ")[0])).split()),
         facts={one["name"]: one["rest"] for one in FACT.finditer(head)},
         items={one["name"]: " ".join(one["rest"].split()) for one in ITEM.finditer(list_)},
-        states=list_.rstrip().splitlines()[-1],
+        states=next(line for line in list_.splitlines() if STATES.match(line)),
     )
 
 

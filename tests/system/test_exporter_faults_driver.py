@@ -187,6 +187,24 @@ def test_a_gpu_that_falls_off_the_bus_is_missed_and_found_again(node):
     assert gap < 8.0 * 13  # signals: what the driver sampled meanwhile, not hours
 
 
+def test_a_gpu_that_names_itself_in_bytes_that_are_no_text_harms_only_itself(node):
+    node.run()
+    wait_for(node.settled)
+    well = figures(node.page().gpu(1, node.uuids(1)))
+    odd = node.driver.gpus[0].uuid
+    state = node.driver.state
+    state.write_bytes(state.read_bytes().replace(odd.encode(), b"GPU-\xff", 1))
+    wait_for(lambda: node.page().one("exporter_devices", state="present") == 1.0)
+    page = node.page()
+    assert page.one("exporter_devices", state="expected") == 2.0
+    assert page.one("device_up", gpu_uuid=odd) == 0.0
+    assert contradictions(page.gpu(1, node.uuids(1)), well) == []
+    assert node.says_all(1, well)
+    assert "Traceback" not in node.process.output
+    node.fault({})
+    wait_for(lambda: node.up(0) and node.up(1))
+
+
 def test_a_gpu_that_the_driver_no_longer_counts_is_expected_and_not_present(node):
     node.run()
     wait_for(lambda: node.up(0) and node.up(1))

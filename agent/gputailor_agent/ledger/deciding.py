@@ -12,7 +12,7 @@ import msgspec
 
 from gputailor_agent.model.ledger import Decision
 from gputailor_agent.model.profile import Profile
-from gputailor_agent.rules.gates import IGNORE, IGNORE_UNTIL, REASON
+from gputailor_agent.rules.opting_out import IGNORE, IGNORE_UNTIL, REASON
 
 DISMISSED: Final = "dismissed"
 ACKNOWLEDGED: Final = "acknowledged"

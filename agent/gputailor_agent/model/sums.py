@@ -108,7 +108,8 @@ class UseSums:
         self.amounts: dict[str, float] = {}
         self.peaks: dict[str, float] = {}
         self.peak_kind = len(PEAK_KINDS) - 1
-        self.signal_sums: dict[str, SignalSums] = {}
+        #: The first part's own until a second comes: an hour's plan has one part of each device.
+        self.signal_sums: dict[str, SignalSums | PackedUse] = {}
         self.warmup_sums: dict[str, list[float]] = {}
 
     def add(self, part: UsagePart) -> None:
@@ -135,8 +136,13 @@ class UseSums:
         for name, use in detail.signals.items():
             known = sums.get(name)
             if known is None:
-                known = sums[name] = SignalSums()
-            known.add(use)
+                sums[name] = use
+            elif isinstance(known, SignalSums):
+                known.add(use)
+            else:
+                both = sums[name] = SignalSums()
+                both.add(known)
+                both.add(use)
         if detail.warmup:
             self._add_warmup(detail.warmup)
         if detail.conditions:
@@ -187,10 +193,17 @@ class UseSums:
         """Kills for memory that the source saw."""
         return int(self.counted.get("oom_kills", 0))
 
+    def packed_signals(self) -> dict[str, PackedUse]:
+        """Every signal's sum in the small form, by name."""
+        return {
+            name: sums.packed() if isinstance(sums, SignalSums) else sums
+            for name, sums in sorted(self.signal_sums.items())
+        }
+
     def detail(self) -> PackedDetail:
         """Return what a row holds beside its columns."""
         return PackedDetail(
-            signals={name: sums.packed() for name, sums in sorted(self.signal_sums.items())},
+            signals=self.packed_signals(),
             warmup={
                 name: (observed, active)
                 for name, (observed, active) in sorted(self.warmup_sums.items())

@@ -4,6 +4,8 @@ Additive figures are kept on a grid of 1/1024 (``quantise``): sums of such float
 merging any set of rows in any order and grouping gives the same profile, bit for bit.
 """
 
+from bisect import bisect_left
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -62,13 +64,13 @@ class Histogram(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         total = self.total_seconds
         if total <= 0:
             return None
-        rank, seen = q * total, 0.0
-        for edge, seconds in zip(HISTOGRAM_EDGES, self.seconds, strict=True):
-            seen += seconds
-            if seconds > 0 and seen >= rank:
-                low = 0.0 if edge == 0.0 else max(0.0, edge - self.resolution)
-                return Quantile(q=q, low=low, high=edge)
-        return Quantile(q=q, low=max(0.0, 1.0 - self.resolution), high=1.0)
+        seen = list(accumulate(self.seconds))
+        place = bisect_left(seen, q * total)
+        while place < len(seen) and self.seconds[place] <= 0:  # the lowest rank of all
+            place += 1
+        edge = HISTOGRAM_EDGES[min(place, len(seen) - 1)]
+        low = 0.0 if edge == 0.0 else max(0.0, edge - self.resolution)
+        return Quantile(q=q, low=low, high=edge)
 
 
 class SignalUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):

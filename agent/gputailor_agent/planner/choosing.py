@@ -16,7 +16,12 @@ from gputailor_agent.model.judgement import (
     Verdict,
 )
 from gputailor_agent.model.profile import GpuUse, Profile
-from gputailor_agent.planner.interplay import LAST, stage, without_early_commitments
+from gputailor_agent.planner.interplay import (
+    COMMITMENT,
+    LAST,
+    stage,
+    without_early_commitments,
+)
 from gputailor_agent.profiles import busy_signal
 from gputailor_agent.rules import Context, evaluate_all, registry
 from gputailor_agent.rules.pricing import cost_of, equivalent
@@ -119,12 +124,14 @@ def _state(findings: list[Finding], silences: tuple[Silence, ...]) -> str:
     """Word for the whole: a finding, else unknown where data is missing, else watching, else ok.
 
     A rule that cannot tell for a reason of its own (memory taken in advance, no price) does not
-    make the whole workload unknown while another rule looked and found it fine.
+    make the whole workload unknown while another rule looked and found it fine. Commitments ask for
+    more weeks than all else, and come last: what they wait for is theirs alone.
     """
     if findings:
         return "finding"
-    kinds = {silence.kind for silence in silences}
-    unknown = {s.message.key for s in silences if s.kind == SilenceKind.UNKNOWN}
+    heard = [silence for silence in silences if silence.rule != COMMITMENT]
+    kinds = {silence.kind for silence in heard}
+    unknown = {s.message.key for s in heard if s.kind == SilenceKind.UNKNOWN}
     missing = any(key.startswith(("gate.", "idle.unknown")) for key in unknown)
     if missing or (unknown and not kinds & {SilenceKind.FINE, SilenceKind.WATCHING}):
         return "unknown"

@@ -26,10 +26,11 @@ _STAGE_OF: Final = {rule: place for place, rules in enumerate(_STAGES) for rule 
 _BETWEEN: Final = 2
 #: After every step of the order.
 LAST: Final = len(_STAGES)
-_COMMITMENT: Final = "reserve"
+#: The rule about commitments.
+COMMITMENT: Final = "reserve"
 #: Rules whose findings leave alone how many GPUs are needed, of which kind, and their price.
 _ASIDE: Final = frozenset(
-    {_COMMITMENT, "health", "environment_drift", "excess_cpu_memory", "time_limit", "other_vendor"}
+    {COMMITMENT, "health", "environment_drift", "excess_cpu_memory", "time_limit", "other_vendor"}
 )
 
 
@@ -46,8 +47,8 @@ def without_early_commitments(
     first = sorted({one.rule for one in found} - _ASIDE)
     if not first:
         return found, []
-    early = [one for one in found if one.rule == _COMMITMENT]
-    kept = [one for one in found if one.rule != _COMMITMENT]
+    early = [one for one in found if one.rule == COMMITMENT]
+    kept = [one for one in found if one.rule != COMMITMENT]
     return kept, [_held_back(one, first) for one in early]
 
 

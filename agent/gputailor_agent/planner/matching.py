@@ -28,6 +28,7 @@ def served(
     spare: dict[str, list[Serving]] = defaultdict(list)
     for one in sorted(freed, key=lambda one: (one.node, one.workload_id)):
         spare[one.node].append(one)
+    around = [room for room in around if room.node.name in spare]
     left = {room.node.name: dict(room.free) for room in around}
     answers = []
     for entry in found:

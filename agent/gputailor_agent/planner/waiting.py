@@ -56,6 +56,10 @@ class Wish(NamedTuple):
     devices: float
 
 
+#: All that the reasons of a pod depend on beside the nodes.
+_Alike = tuple[str, float, str, tuple[str, ...], tuple[float, float]]
+
+
 @dataclass
 class Room:
     """What is free on one node now; CPUs and memory are at most so much."""
@@ -126,7 +130,8 @@ def waiting_pods(context: Context) -> dict[Wish, list[Pod]]:
 
 def waiting(groups: Mapping[Wish, list[Pod]], around: list[Room]) -> tuple[Waiting, ...]:
     """Return what they wait for and why, what waits longest first."""
-    found = [_entry(wish, pods, around) for wish, pods in groups.items()]
+    known: dict[_Alike, tuple[Message, ...]] = {}
+    found = [_entry(wish, pods, around, known) for wish, pods in groups.items()]
     return tuple(sorted(found, key=_longest_first))
 
 
@@ -144,16 +149,22 @@ def _longest_first(one: Waiting) -> tuple[float, str, str, str, float]:
     return since, one.namespace, one.owner, one.resource, one.devices
 
 
-def _entry(wish: Wish, pods: list[Pod], around: list[Room]) -> Waiting:
+def _entry(
+    wish: Wish, pods: list[Pod], around: list[Room], known: dict[_Alike, tuple[Message, ...]]
+) -> Waiting:
+    """One entry; ``known``: reasons of those before it, since many ask alike."""
     made = [pod.created for pod in pods if pod.created is not None]
     first = min(pods, key=lambda pod: (pod.created or math.inf, pod.name))
     queue = belonging(first, ()).queue
+    alike = (wish.resource, wish.devices, queue, first.tolerations, _host(first))
+    if alike not in known:
+        known[alike] = reasons(first, wish.resource, wish.devices, around, queue)
     return Waiting(
         **wish._asdict(),
         pods=len(pods),
         since=min(made, default=None),
         queue=queue,
-        reasons=reasons(first, wish.resource, wish.devices, around, queue),
+        reasons=known[alike],
     )
 
 

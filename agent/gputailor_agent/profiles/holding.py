@@ -109,6 +109,7 @@ class Holdings:
             known = self._named.get(name)
             self._named[name] = pod if known is None else (*_all(known), pod)
         self._live = any(not pod.template for pod in inventory.pods)
+        self._last: tuple[Iterable[GpuUse], Window, tuple[GpuUse, ...]] | None = None
 
     def find(self, namespace: str, name: str, uid: str) -> Pod | None:
         """Return the pod; an empty ``uid`` matches by name, another only itself or a template."""
@@ -142,8 +143,16 @@ class Holdings:
         return last_hour + 2 * HOUR_SECONDS > window.end
 
     def live_uses(self, uses: Iterable[GpuUse], window: Window) -> tuple[GpuUse, ...]:
-        """Those of ``uses`` whose pod held its device at the window's end."""
-        return tuple(use for use in uses if self.holds_now(use, window))
+        """Those of ``uses`` whose pod held its device at the window's end.
+
+        The last answer is remembered: many rules ask about one profile's devices in a row.
+        """
+        last = self._last
+        if isinstance(uses, tuple) and last is not None and last[0] is uses and last[1] == window:
+            return last[2]
+        found = tuple(use for use in uses if self.holds_now(use, window))
+        self._last = (uses, window, found)
+        return found
 
 
 def _all(pods: Pod | tuple[Pod, ...]) -> tuple[Pod, ...]:

@@ -3,8 +3,7 @@
 The sums themselves are ``model.sums``, which the store uses too, to make days of hours.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from operator import add
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -69,7 +68,7 @@ class DeviceTally(UseSums):
 
     def signals(self) -> dict[str, SignalUse]:
         """Every signal's use, by name."""
-        return {name: unpack_use(sums.packed()) for name, sums in sorted(self.signal_sums.items())}
+        return {name: unpack_use(use) for name, use in self.packed_signals().items()}
 
     def warmup(self) -> dict[str, Warmup]:
         """Every signal's warm-up, by name."""
@@ -155,50 +154,25 @@ def _total(tally: DeviceTally, device: Device | None) -> int | None:
     return device.memory_total_bytes
 
 
-class _Signal:
-    """Sums of one signal over devices. A single part is handed on as it is."""
+def _added(parts: list[SignalUse]) -> SignalUse:
+    """Sum of one signal over devices. A single part is handed on as it is."""
+    if len(parts) == 1:
+        return parts[0]
+    histograms = [part.histogram for part in parts if part.histogram is not None]
+    return SignalUse(
+        observed_seconds=sum([part.observed_seconds for part in parts]),
+        active_seconds=sum([part.active_seconds for part in parts]),
+        maximum=max((part.maximum for part in parts if part.maximum is not None), default=None),
+        histogram=_merged(histograms) if histograms else None,
+        awaited_seconds=sum([part.awaited_seconds for part in parts]),
+    )
 
-    __slots__ = ("active", "awaited", "buckets", "maximum", "observed", "only", "resolution")
 
-    def __init__(self, use: SignalUse) -> None:
-        histogram = use.histogram
-        self.only: SignalUse | None = use
-        self.observed = use.observed_seconds
-        self.active = use.active_seconds
-        self.awaited = use.awaited_seconds
-        self.maximum = use.maximum
-        self.buckets: Sequence[float] | None = None if histogram is None else histogram.seconds
-        self.resolution = 0.0 if histogram is None else histogram.resolution
-
-    def add(self, use: SignalUse) -> None:
-        self.only = None
-        self.observed += use.observed_seconds
-        self.active += use.active_seconds
-        self.awaited += use.awaited_seconds
-        maximum, histogram = use.maximum, use.histogram
-        if maximum is not None and (self.maximum is None or maximum > self.maximum):
-            self.maximum = maximum
-        if histogram is None:
-            return
-        self.resolution = max(self.resolution, histogram.resolution)
-        if self.buckets is None:
-            self.buckets = histogram.seconds
-        else:
-            self.buckets = list(map(add, self.buckets, histogram.seconds))
-
-    def use(self) -> SignalUse:
-        if self.only is not None:
-            return self.only
-        histogram = None
-        if self.buckets is not None:
-            histogram = Histogram(seconds=tuple(self.buckets), resolution=self.resolution)
-        return SignalUse(
-            observed_seconds=self.observed,
-            active_seconds=self.active,
-            maximum=self.maximum,
-            histogram=histogram,
-            awaited_seconds=self.awaited,
-        )
+def _merged(histograms: list[Histogram]) -> Histogram:
+    columns = zip(*(one.seconds for one in histograms), strict=True)
+    return Histogram(
+        seconds=tuple(map(sum, columns)), resolution=max(one.resolution for one in histograms)
+    )
 
 
 class Tally(UseSums):
@@ -206,7 +180,7 @@ class Tally(UseSums):
 
     def __init__(self) -> None:
         super().__init__()
-        self._signals: dict[str, _Signal] = {}
+        self._signals: dict[str, list[SignalUse]] = {}
 
     def add_use(self, use: GpuUse) -> None:
         """Add what one device did."""
@@ -215,9 +189,9 @@ class Tally(UseSums):
         self.largest_share = max(self.largest_share, use.share)
         for name, part in use.signals.items():
             if name in self._signals:
-                self._signals[name].add(part)
+                self._signals[name].append(part)
             else:
-                self._signals[name] = _Signal(part)
+                self._signals[name] = [part]
         for name, warm in use.warmup.items():
             sums = self.warmup_sums.setdefault(name, [0.0, 0.0])
             sums[0] += warm.observed_seconds
@@ -235,7 +209,7 @@ class Tally(UseSums):
 
     def signals(self) -> dict[str, SignalUse]:
         """Every signal's use, by name."""
-        return {name: self._signals[name].use() for name in sorted(self._signals)}
+        return {name: _added(self._signals[name]) for name in sorted(self._signals)}
 
     def warmup(self) -> dict[str, Warmup]:
         """Every signal's warm-up, by name."""

@@ -39,6 +39,11 @@ _REASON_ORDER: Final = (
     SilenceKind.FINE,
     SilenceKind.NOT_APPLICABLE,
 )
+#: Rules whose silence does not tell why nothing is asked: they look at something beside the GPUs'
+#: use, or at it for longer than all others.
+_ASIDE: Final = frozenset(
+    {"environment_drift", "excess_cpu_memory", "health", "other_vendor", "reserve", "time_limit"}
+)
 _STATE_KINDS: Final = {
     "unknown": (SilenceKind.UNKNOWN,),
     "watching": (SilenceKind.WATCHING,),
@@ -177,8 +182,9 @@ def leading_silence(verdict: Verdict) -> Silence | None:
 
     if not verdict.silences:
         return None
-    best = min(map(rank, verdict.silences))
-    fitting = [silence for silence in verdict.silences if rank(silence) == best]
+    heard = [one for one in verdict.silences if one.rule not in _ASIDE] or verdict.silences
+    best = min(map(rank, heard))
+    fitting = [silence for silence in heard if rank(silence) == best]
     # of several rules that found nothing, the later one in the registry looked deeper
     return fitting[-1] if verdict.state == "ok" else fitting[0]
 

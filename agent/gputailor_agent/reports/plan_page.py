@@ -1,4 +1,7 @@
-"""The report on a cluster: totals, what to do first, then every workload, then what is missing."""
+"""The report on a cluster: totals, what to do first, what is missing, then every workload.
+
+Then what is said of the cluster itself, and the sums.
+"""
 
 from typing import Final
 
@@ -49,10 +52,10 @@ def compose(plan: Plan) -> Document:
             Facts(pairs=(*overview.totals_text(overview.totals(plan)), *_demand(plan))),
             *_to_do(plan),
             Paragraph(text=_states(plan)),
-            *cluster_blocks(plan),
             *_missing(plan),
             Heading(text="All workloads"),
             *_workloads(plan),
+            *cluster_blocks(plan),
             *_capacity(plan),
             *_checks(plan),
         ),

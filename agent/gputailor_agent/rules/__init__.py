@@ -21,7 +21,7 @@ from gputailor_agent.rules.base import (
     Threshold,
 )
 from gputailor_agent.rules.cluster_rules import cluster_registry, evaluate_cluster
-from gputailor_agent.rules.gates import opted_out
+from gputailor_agent.rules.opting_out import opted_out
 
 __all__ = [
     "Catalogue",
@@ -35,6 +35,7 @@ __all__ = [
     "evaluate_all",
     "evaluate_cluster",
     "registry",
+    "with_thresholds",
 ]
 
 
@@ -57,10 +58,14 @@ def evaluate_all(profile: Profile, context: Context) -> list[Finding | Silence]:
     ]
 
 
+def with_thresholds() -> tuple[Limited, ...]:
+    """Every rule that has thresholds: about workloads, and about the cluster."""
+    return (*registry(), *cluster_registry())
+
+
 def check_settings(settings: RuleSettings) -> None:
     """Raise ``SettingsError`` for a setting of no rule or threshold, or a value it cannot have."""
-    every: tuple[Limited, ...] = (*registry(), *cluster_registry())
-    rules = {rule.id: rule for rule in every}
+    rules = {rule.id: rule for rule in with_thresholds()}
     for rule_id, values in settings.thresholds.items():
         rule = rules.get(rule_id)
         if rule is None:

@@ -127,6 +127,14 @@ def edit_code(profile: Profile, snippet: Snippet) -> Change:
 
 def containers_of(profile: Profile, context: Context) -> list[tuple[Pod, ContainerSpec]]:
     """Return the workload's pods that the inventory still knows, each with its container."""
+    known = context.about(profile)
+    if "containers" not in known:
+        known["containers"] = _containers_of(profile, context)
+    containers: list[tuple[Pod, ContainerSpec]] = known["containers"]
+    return containers
+
+
+def _containers_of(profile: Profile, context: Context) -> list[tuple[Pod, ContainerSpec]]:
     found: dict[tuple[str, str, str], tuple[Pod, ContainerSpec]] = {}
     for use in profile.gpus:
         pod = context.holdings.find(use.namespace, use.pod, use.pod_uid)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from gputailor_agent.catalog import DeviceSpec, Price
-from gputailor_agent.model.inventory import Inventory, Node
+from gputailor_agent.model.inventory import Inventory, Node, OwnerReference
 from gputailor_agent.model.judgement import (
     Evidence,
     Finding,
@@ -102,9 +102,27 @@ class Context:
         return MappingProxyType({node.name: node for node in self.inventory.nodes})
 
     @cached_property
+    def owners(self) -> Mapping[str, tuple[OwnerReference, ...]]:
+        """What owns the inventory's owners, by the UID of each."""
+        return MappingProxyType(
+            {owner.uid: owner.owners for owner in self.inventory.owners if owner.uid}
+        )
+
+    @cached_property
     def remembered(self) -> dict[Any, Any]:
-        """Answers of the catalogue that were asked for before (prices, candidates)."""
+        """Answers that were asked for before (prices, candidates), and ``about`` one profile."""
         return {}
+
+    def about(self, profile: Profile) -> dict[Any, Any]:
+        """Facts of a profile that several rules ask for: kept until another profile is asked about.
+
+        Rules are asked about one profile after another, so no more than one's facts are needed.
+        """
+        known = self.remembered.get("about")
+        if known is None or known[0] is not profile:
+            known = self.remembered["about"] = (profile, {})
+        facts: dict[Any, Any] = known[1]
+        return facts
 
 
 class Limited(Protocol):
@@ -121,16 +139,13 @@ class Limited(Protocol):
         ...
 
 
-class Limits:
-    """A rule's thresholds with the user's settings on top."""
+class Limits(dict[str, float]):
+    """A rule's thresholds with the user's settings on top; ``KeyError`` for one it has not."""
 
     def __init__(self, rule: Limited, settings: RuleSettings) -> None:
+        """Take each threshold's value from the settings, else its default."""
         own = settings.thresholds.get(rule.id, {})
-        self._values = {t.name: own.get(t.name, t.default) for t in rule.thresholds}
-
-    def __getitem__(self, name: str) -> float:
-        """Return the value in force; ``KeyError`` for a threshold the rule did not declare."""
-        return self._values[name]
+        super().__init__((t.name, own.get(t.name, t.default)) for t in rule.thresholds)
 
 
 Answer = Finding | Silence
@@ -150,8 +165,12 @@ class Rule:
     order: int = 100
 
     def limits(self, context: Context) -> Limits:
-        """Thresholds in force."""
-        return Limits(self, context.settings)
+        """Thresholds in force; remembered."""
+        key = ("limits", self.id)
+        known: tuple[Rule, Limits] | None = context.remembered.get(key)
+        if known is None or known[0] is not self:
+            known = context.remembered[key] = (self, Limits(self, context.settings))
+        return known[1]
 
 
 def message(key: str, **params: Scalar) -> Message:

@@ -7,6 +7,7 @@ each says of what the other would have offered why it was not chosen.
 
 import math
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 from gputailor_agent.model.judgement import Finding, Message, Silence, SilenceKind
@@ -19,7 +20,7 @@ from gputailor_agent.rules.card_findings import (
     card_finding,
     memory_evidence,
 )
-from gputailor_agent.rules.fitting import Fit, Need, fit
+from gputailor_agent.rules.fitting import Fit, Need, fit, may_fit
 from gputailor_agent.rules.gates import SIZING_THRESHOLDS, Basis, sizing
 from gputailor_agent.rules.needs import MEMORY_THRESHOLDS, need_of
 from gputailor_agent.rules.stated_memory import stated_evidence, stated_memory
@@ -37,6 +38,7 @@ CARD_THRESHOLDS: Final = (
     ),
     Threshold("latency_load", 0.8, "ratio", "most p99 load of a resource of a service"),
 )
+_CARD_VALUES: Final = itemgetter(*(one.name for one in CARD_THRESHOLDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def judged(rule: str, profile: Profile, context: Context, limits: Limits) -> Fin
             *stated_evidence(profile, stated_memory(profile, context)),
         )
         return silence(rule, profile, kind, why, known)
-    need = need_of(rule, profile, context, basis, limits)
+    need = _need(rule, profile, context, basis, limits)
     if isinstance(need, Message):
         known = (*basis.evidence, *memory_evidence(profile, None, limits))
         return silence(rule, profile, SilenceKind.UNKNOWN, need, known)
@@ -93,13 +95,27 @@ def _not_judged(rule: str, profile: Profile, basis: Basis) -> Message | None:
     return None
 
 
+def _need(
+    rule: str, profile: Profile, context: Context, basis: Basis, limits: Limits
+) -> Need | Message:
+    """What candidates are held against; remembered for one profile and the same limits."""
+    known, key = context.about(profile), ("card need", _CARD_VALUES(limits))
+    need: Need | Message | None = known.get(key)
+    if not isinstance(need, Need):  # a reason is in the rule's own words
+        need = known[key] = need_of(rule, profile, context, basis, limits)
+    return need
+
+
 def _choice(case: CardCase) -> _Choice:
     """Judge every candidate; the answer for one profile and the same limits is remembered."""
-    values = tuple(case.limits[one.name] for one in CARD_THRESHOLDS)
-    known = case.context.remembered.get("card_choice")
-    if known is not None and known[0] is case.profile and known[1] == values:
-        found: _Choice = known[2]
-        return found
+    known, key = case.context.about(case.profile), ("card choice", _CARD_VALUES(case.limits))
+    if key not in known:
+        known[key] = _chosen(case)
+    choice: _Choice = known[key]
+    return choice
+
+
+def _chosen(case: CardCase) -> _Choice:
     need, limits = case.need, case.limits
     candidates = [one for one in present(case.context) if one.name != need.present.name]
     fits = sorted((fit(need, one, limits) for one in candidates), key=_rank)
@@ -107,9 +123,7 @@ def _choice(case: CardCase) -> _Choice:
     sure = [] if averages else [one for one in fits if one.verdict == "recommend"]
     trial = sorted((one for one in fits if one.verdict != "no"), key=lambda one: bool(one.doubt))
     best = next(iter(sure or trial), None)
-    choice = _Choice(fits, _if_you_can_get_it(case.context, need, limits), best, bool(sure))
-    case.context.remembered["card_choice"] = (case.profile, values, choice)
-    return choice
+    return _Choice(fits, _if_you_can_get_it(case.context, need, limits), best, bool(sure))
 
 
 def _fine(case: CardCase, choice: _Choice) -> Silence:
@@ -141,7 +155,7 @@ def _if_you_can_get_it(context: Context, need: Need, limits: Limits) -> tuple[Me
     """Cards that this cluster does not have; the slower checks only for those cheap enough."""
     most = limits["cost_ratio"] * need.price
     near = [one for one in elsewhere(context) if one.price is not None and one.price <= most]
-    fits = [fit(need, one, limits) for one in near]
+    fits = [fit(need, one, limits) for one in near if may_fit(need, one, limits)]
     good = sorted((one for one in fits if one.verdict == "recommend"), key=_rank)
     return tuple(
         message(

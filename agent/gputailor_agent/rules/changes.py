@@ -5,6 +5,7 @@ no strategic merge, and a Job's template never changes: for these the patch show
 the manifest, and the change says that the object has to be made again.
 """
 
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -38,10 +39,17 @@ _PRODUCT_LABEL: Final = {"nvidia": "nvidia.com/gpu.product", "amd": "amd.com/gpu
 _DUMPER: Final = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
 
 
-def _yaml(document: dict[str, Any]) -> str:
-    if not document:
-        return ""
-    return yaml.dump(document, Dumper=_DUMPER, sort_keys=False, default_flow_style=False)
+def as_yaml(document: dict[str, Any]) -> str:
+    """Write a patch or manifest; nothing for an empty one."""
+    return _written(msgspec.json.encode(document)) if document else ""
+
+
+@lru_cache(maxsize=4096)
+def _written(document: bytes) -> str:
+    """The YAML of a JSON document; of many workloads it is the same, and writing it is slow."""
+    return yaml.dump(
+        msgspec.json.decode(document), Dumper=_DUMPER, sort_keys=False, default_flow_style=False
+    )
 
 
 def _nested(path: tuple[str, ...], inner: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +68,6 @@ def _live_owners(profile: Profile, context: Context, kind: str) -> list[str]:
 
     A workload of many runs has the name they share; kubectl needs that of the run.
     """
-    above = {owner.uid: owner.owners for owner in context.inventory.owners if owner.uid}
     names: set[str] = set()
     for use in context.holdings.live_uses(profile.gpus, profile.window):
         pod = context.holdings.find(use.namespace, use.pod, use.pod_uid)
@@ -72,7 +79,7 @@ def _live_owners(profile: Profile, context: Context, kind: str) -> list[str]:
                 names.add(owner.name)
             elif owner.uid not in walked:
                 walked.add(owner.uid)
-                waiting += above.get(owner.uid, ())
+                waiting += context.owners.get(owner.uid, ())
     return sorted(names)
 
 
@@ -117,7 +124,7 @@ def release(profile: Profile, context: Context) -> Change:
         command = _delete(kubectl, "pod", pods)
     elif workload.kind != "DaemonSet":
         command = _delete(kubectl, workload.kind, live or [workload.name])
-    return Change(kind="release", target=target_of(workload), patch=_yaml(patch), command=command)
+    return Change(kind="release", target=target_of(workload), patch=as_yaml(patch), command=command)
 
 
 def set_replicas(profile: Profile, replicas: int) -> Change:
@@ -132,7 +139,7 @@ def set_replicas(profile: Profile, replicas: int) -> Change:
     return Change(
         kind="set_replicas",
         target=target_of(workload),
-        patch=_yaml({"spec": {"replicas": replicas}}) if workload.kind in _SCALABLE else "",
+        patch=as_yaml({"spec": {"replicas": replicas}}) if workload.kind in _SCALABLE else "",
         command=command,
         params={"replicas": replicas, "replicas_now": profile.pods_now},
         undo=command.replace(f"={replicas}", f"={profile.pods_now}"),
@@ -144,7 +151,7 @@ def template_change(
 ) -> Change:
     """Return a change of the pods' template: ``pod_spec`` is what it says of ``spec``."""
     path = _TEMPLATES.get(workload.kind, _TEMPLATE)
-    patch = _yaml(_nested((*path, "spec"), pod_spec))
+    patch = as_yaml(_nested((*path, "spec"), pod_spec))
     in_place = workload.kind in _PATCHABLE
     kubectl = f"kubectl -n {workload.namespace}"
     if in_place:
@@ -267,7 +274,7 @@ def set_time_limit(
     return Change(
         kind="set_time_limit",
         target=target_of(workload),
-        patch=_yaml(_nested(where, limit)) if where else "",
+        patch=as_yaml(_nested(where, limit)) if where else "",
         command=command,
         params={"seconds": seconds, "seconds_now": seconds_now},
         links=links,

@@ -12,7 +12,8 @@ from typing import Final
 from gputailor_agent.rules import Rule, cluster_registry, registry
 from gputailor_agent.rules.cluster_rules import ClusterRule
 from gputailor_agent.rules.fitting import FITTING_MESSAGES
-from gputailor_agent.rules.gates import GATE_MESSAGES, IGNORE, IGNORE_UNTIL, REASON
+from gputailor_agent.rules.gates import GATE_MESSAGES
+from gputailor_agent.rules.opting_out import IGNORE, IGNORE_UNTIL, REASON
 from gputailor_agent.rules.pricing import MONEY_MESSAGES
 
 _SHARED: Final = {**GATE_MESSAGES, **MONEY_MESSAGES, **FITTING_MESSAGES}

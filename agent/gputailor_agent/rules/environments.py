@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from gputailor_agent.model.inventory import ContainerSpec
@@ -82,7 +83,12 @@ def cuda_of(spec: ContainerSpec | None) -> int | None:
     named = major(spec.env.get("CUDA_VERSION", ""))
     if named is not None:
         return named
-    found = _CUDA.search(spec.image)
+    return _cuda_of_image(spec.image)
+
+
+@lru_cache(maxsize=4096)
+def _cuda_of_image(image: str) -> int | None:
+    found = _CUDA.search(image)
     return int(found.group(1)) if found else None
 
 

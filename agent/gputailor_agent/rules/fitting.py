@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from gputailor_agent.model.judgement import Interval, Message, Scalar
-from gputailor_agent.model.usage import SignalUse
+from gputailor_agent.model.usage import NO_USE, SignalUse
 from gputailor_agent.rules.base import Limits, message
 from gputailor_agent.rules.calibrated import Margins
 from gputailor_agent.rules.candidates import Candidate
 from gputailor_agent.rules.margins import is_dropped, smaller_gpu_margins, widened
-from gputailor_agent.rules.slowdown import smaller_gpu
+from gputailor_agent.rules.slowdown import on_card
 
 #: bfloat16 needs compute capability 8.0 (CUDA C++ Programming Guide, "Compute Capabilities").
 _BFLOAT16: Final = (8, 0)
+#: Far above what sums of floats stray.
+_ROUNDING: Final = 1.0 + 1e-9
 
 FITTING_MESSAGES: Final = {
     "fitting.if_you_can_get_it": "if you can get it: {candidate}, at {cost_ratio:ratio} of the "
@@ -68,6 +70,7 @@ class Need:
     memory_bytes: int
     resources: tuple[Resource, ...]
     active_share: float
+    raised_share: float  # that share, at least the mean of every resource
     gpus_per_pod: float
     latency: bool  # a service with requests that wait
     links: bool  # GPUs of one pod talk over links between cards, or may
@@ -110,10 +113,7 @@ def fit(need: Need, one: Candidate, limits: Limits) -> Fit:
             why = message(key, model=one.name, resource=resource.name)
             return Fit(one, None, None, None, (), None, "no", why)
         rhos.append((resource, resource.now / then))
-    nothing = SignalUse(observed_seconds=0.0, active_seconds=0.0)
-    interval = smaller_gpu(
-        [(resource.use or nothing, rho) for resource, rho in rhos], need.active_share
-    )
+    interval = on_card([(resource.use or NO_USE, rho) for resource, rho in rhos], need.raised_share)
     margins = _margins(need, one)
     if margins is not None:
         interval = widened(interval, margins)
@@ -132,6 +132,28 @@ def fit(need: Need, one: Candidate, limits: Limits) -> Fit:
         why=why,
         doubt=doubt,
         margins=margins,
+    )
+
+
+def may_fit(need: Need, one: Candidate, limits: Limits) -> bool:
+    """Whether ``fit`` could recommend the candidate; quick, and never no where it would.
+
+    The slowdown's upper end is at least what the share of time active makes of the largest rho.
+    """
+    if one.price is None or need.memory_bytes > (one.usable_memory_bytes or 0):
+        return False
+    worst = 1.0
+    for resource in need.resources:
+        then = getattr(one, resource.figure)
+        if resource.now is None or not then:
+            return False
+        worst = max(worst, resource.now / then)
+    margins = _margins(need, one)
+    active = need.raised_share
+    high = (1.0 - active + active * worst) * (1.0 if margins is None else margins.high)
+    return (
+        high * one.price / need.price <= limits["cost_ratio"] * _ROUNDING
+        and high <= limits["slowdown_most"] * _ROUNDING
     )
 
 

@@ -1,11 +1,11 @@
-"""What must be known before a rule may speak: opt-outs, coverage, enough history, no failed runs.
+"""What must be known before a rule may speak: coverage, enough history, no failed runs.
 
 Gates belong to rules: each rule splices the thresholds of the gates it uses into its own, so that
 they can be set per rule. The defaults are this project's own.
 """
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -28,9 +28,6 @@ from gputailor_agent.rules.power import POWER_THRESHOLDS, idle_watts_limit
 from gputailor_agent.rules.pricing import is_service
 
 DAY_SECONDS: Final = 86_400
-IGNORE: Final = "gputailor.io/ignore"
-IGNORE_UNTIL: Final = "gputailor.io/ignore-until"
-REASON: Final = "gputailor.io/reason"
 #: Warm-up left out of means: the first 10 minutes, but at most a tenth of the run.
 WARMUP_SECONDS: Final = 600.0
 WARMUP_SHARE: Final = 0.1
@@ -69,48 +66,7 @@ SIZING_THRESHOLDS: Final = (
     Threshold("least_run_seconds", 60, "seconds", "shorter runs are too short to judge"),
     *POWER_THRESHOLDS,
 )
-
-
-def opted_out(profile: Profile, context: Context, rule: str) -> Silence | None:
-    """Return the silence that the workload's annotations ask for, if they do.
-
-    ``gputailor.io/ignore`` names rules (comma-separated) or ``all``; ``ignore-until`` a UTC date or
-    time after which it no longer counts, and alone means ``all``. A time that cannot be read leaves
-    the opt-out in force.
-    """
-    annotations = profile.workload.annotations
-    until = annotations.get(IGNORE_UNTIL, "")
-    named = annotations.get(IGNORE, "all" if until else "")
-    rules = {name.strip().replace("-", "_") for name in named.split(",")}
-    if not rules & {"all", rule}:
-        return None
-    ends = _moment(until)
-    if ends is not None and ends <= context.now:
-        return None
-    return silence(
-        rule,
-        profile,
-        SilenceKind.OPTED_OUT,
-        message(
-            "gate.opted_out_until" if until else "gate.opted_out",
-            annotation=f"{IGNORE}={named}",
-            reason=annotations.get(REASON) or "-",
-            until=until,
-        ),
-        ready_at=ends,
-    )
-
-
-def _moment(text: str) -> float | None:
-    """Unix seconds of a date (its first second) or time in UTC; None for anything else."""
-    try:
-        if len(text) <= len("2026-01-01"):
-            day = date.fromisoformat(text)
-            return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+_SIZING_VALUES: Final = itemgetter(*(one.name for one in SIZING_THRESHOLDS))
 
 
 def never_held(rule: str, profile: Profile) -> Silence | None:
@@ -146,13 +102,13 @@ def sizing(rule: str, profile: Profile, context: Context, limits: Limits) -> Bas
 
     The answer for one profile is remembered: most rules ask for it with the same thresholds.
     """
-    values = tuple(limits[one.name] for one in SIZING_THRESHOLDS)
-    known = context.remembered.get("sizing")
-    if known is None or known[0] is not profile or known[1] != values:
-        known = (profile, values, _sizing(rule, profile, context, limits))
-        context.remembered["sizing"] = known
-    answer: Basis | Silence = known[2]
-    return msgspec.structs.replace(answer, rule=rule) if isinstance(answer, Silence) else answer
+    known, key = context.about(profile), ("sizing", _SIZING_VALUES(limits))
+    answer: Basis | Silence | None = known.get(key)
+    if answer is None:
+        answer = known[key] = _sizing(rule, profile, context, limits)
+    if isinstance(answer, Silence) and answer.rule != rule:
+        return msgspec.structs.replace(answer, rule=rule)
+    return answer
 
 
 def _sizing(rule: str, profile: Profile, context: Context, limits: Limits) -> Basis | Silence:
@@ -175,21 +131,34 @@ def _sizing(rule: str, profile: Profile, context: Context, limits: Limits) -> Ba
     early = _history(rule, profile, limits, covered)
     if isinstance(early, Silence):
         return early
-    failed = {run.id for run in profile.runs if not _counts(run)}
-    uses = tuple(use for use in profile.gpus if use.run_id not in failed and _observed(use, busy))
-    if not uses:
+    sound = _sound(profile, context, busy)
+    if not sound.uses:
         why = message("gate.only_failed")
         return silence(rule, profile, SilenceKind.NOT_APPLICABLE, why, (covered, *early))
-    total = merge_uses(uses)
-    signals = total.signals()
-    contradicted = _contradicted(rule, profile, context, limits, uses)
+    contradicted = _contradicted(rule, profile, context, limits, sound.uses)
     if contradicted is not None:
         return contradicted
-    stuck = _stuck(signals, busy)
-    evidence = [covered, *early]
-    for name in stuck:
-        del signals[name]
-        evidence.append(
+    evidence = (covered, *early, *sound.evidence)
+    return Basis(sound.uses, sound.total, sound.signals, busy, evidence)
+
+
+def _sound(profile: Profile, context: Context, busy: str) -> Basis:
+    """Return what no threshold decides: devices of runs that did not fail, and their sum.
+
+    Remembered, for adding devices up is most of the work.
+    """
+    known = context.about(profile)
+    if "sound" not in known:
+        failed = {run.id for run in profile.runs if not _counts(run)}
+        uses = tuple(
+            use for use in profile.gpus if use.run_id not in failed and _observed(use, busy)
+        )
+        total = merge_uses(uses)
+        signals = total.signals()
+        stuck = _stuck(signals, busy) if uses else []
+        for name in stuck:
+            del signals[name]
+        evidence = tuple(
             noted(
                 f"{name} not believed",
                 None,
@@ -197,8 +166,11 @@ def _sizing(rule: str, profile: Profile, context: Context, limits: Limits) -> Ba
                 signal=name,
                 formula=f"{name} stayed at zero while {busy} was active",
             )
+            for name in stuck
         )
-    return Basis(uses, total, signals, busy, tuple(evidence))
+        known["sound"] = Basis(uses, total, signals, busy, evidence)
+    sound: Basis = known["sound"]
+    return sound
 
 
 def _observed(use: GpuUse, signal: str) -> bool:
@@ -324,8 +296,10 @@ def _contradicted(
     """Return the silence where watts say that something ran and the counters that nothing did."""
     for use in uses:
         busy = use.signals.get(busy_signal(use.signals), NO_USE)
+        if use.energy_joules is None or (busy.mean or 0.0) >= _NOTHING_RAN:
+            continue
         limit = idle_watts_limit(context, use, limits)
-        if limit is None or use.energy_joules is None or (busy.mean or 0.0) >= _NOTHING_RAN:
+        if limit is None:
             continue
         watts = use.energy_joules / busy.observed_seconds if busy.observed_seconds > 0 else 0.0
         drawn = held_against(
@@ -381,8 +355,22 @@ def steady(use: GpuUse, signal: str) -> SignalUse:
     return SignalUse(observed_seconds=observed, active_seconds=min(active, observed))
 
 
+#: Devices whose means were asked for last, and those means: rules ask about one workload in a row.
+_LastMeans = tuple[tuple[GpuUse, ...], dict[str, float | None]]
+_last_means: Final[list[_LastMeans]] = [((), {})]
+
+
 def steady_mean(uses: tuple[GpuUse, ...], signal: str) -> float | None:
     """Mean of a signal over devices without warm-up; None where it was never observed."""
+    last = _last_means[0]
+    if last[0] is not uses:
+        last = _last_means[0] = (uses, {})
+    if signal not in last[1]:
+        last[1][signal] = _steady_mean(uses, signal)
+    return last[1][signal]
+
+
+def _steady_mean(uses: tuple[GpuUse, ...], signal: str) -> float | None:
     parts = [steady(use, signal) for use in uses]
     observed = sum(part.observed_seconds for part in parts)
     return sum(part.active_seconds for part in parts) / observed if observed > 0 else None

@@ -9,7 +9,7 @@ There are two times. The first is that of a notice: after 60 minutes without wor
 and it counts no saving, for many such GPUs are at work again soon. The second is that of action,
 and measured: the shortest after which at least 97 of 100 GPUs of a cluster's trace stayed idle for
 another hour (docs/accuracy.md). Shorter times that others act on, 120 and 300 minutes, fall short
-of that. Both findings say what to expect by that trace.
+of that. Both findings say what to expect by that trace, from 30 idle minutes on.
 """
 
 from typing import Final
@@ -96,7 +96,7 @@ _THRESHOLDS: Final = (
     *POWER_THRESHOLDS,
 )
 
-#: What is found; each is said with what to expect, or that so short a time was never measured.
+#: What is found, in words that stand alone where so short a time was never measured.
 _FOUND: Final = {
     "idle.from_start": "{gpus:count} GPU(s) held for {idle:seconds} and never used: release them",
     "idle.went_idle": "{gpus:count} GPU(s) without any work for {idle:seconds}, since "
@@ -114,13 +114,12 @@ _OUTLOOK: Final = (
     "of 100 such GPUs in a recorded cluster {stay:count} stayed idle for another hour, and "
     "{low:count} to {high:count} of the next 24 hours were idle"
 )
-_NO_OUTLOOK: Final = "how long so short a pause lasts was not measured"
 
 _MESSAGES: Final = {
     **GATE_MESSAGES,
     **MONEY_MESSAGES,
-    **{key: f"{text}; {_OUTLOOK}" for key, text in _FOUND.items()},
-    **{f"{key}_short": f"{text}; {_NO_OUTLOOK}" for key, text in _FOUND.items()},
+    **_FOUND,
+    **{f"{key}_outlook": f"{text}; {_OUTLOOK}" for key, text in _FOUND.items()},
     "idle.standby": "standby: the service worked {ago:seconds} ago and keeps its model loaded",
     "idle.standby_requests": "standby: its engine had requests within the last {ago:seconds}",
     "idle.not_running": "no pod of it holds a GPU at the window's end",
@@ -299,9 +298,8 @@ def _message(
         key = "notebook" if task == TaskClass.NOTEBOOK else "inference"
     elif not standing.acts:
         key = f"notice_{key}"
-    if outlook is None:
-        key = f"{key}_short"
     words = {} if outlook is None else outlook_words(outlook)
+    key = f"{key}_outlook" if words else key
     idle, since = standing.seconds, standing.since
     return message(f"idle.{key}", gpus=len(standing.devices), idle=idle, since=since, **words)
 

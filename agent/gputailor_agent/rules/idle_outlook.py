@@ -74,7 +74,7 @@ def outlook_evidence(profile: Profile, step: IdleStep) -> tuple[Evidence, ...]:
     source = f"{FORMULA} ({step.idle_minutes:g} min or more); {calibrated().idle.source}"
     rows = (
         ("stay idle for another hour", step.stays_an_hour, "ratio", source),
-        ("idle within the next 24 h, mean", step.mean_hours, "seconds", source),
+        ("idle within the next 24 h, mean", step.mean_hours, "seconds", "likewise"),
         ("idle within the next 24 h, least month", step.mean_hours_least, "seconds", "likewise"),
         ("idle within the next 24 h, most month", step.mean_hours_most, "seconds", "likewise"),
     )

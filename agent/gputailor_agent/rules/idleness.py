@@ -6,8 +6,12 @@ observed well enough, the longest part up to now that was takes its place. Nothi
 ``idle`` does.
 """
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import compress
+from operator import itemgetter, not_
+from typing import Final
 
 from gputailor_agent.model.profile import GpuUse, Window
 from gputailor_agent.model.usage import HOUR_SECONDS, NO_USE
@@ -18,6 +22,8 @@ from gputailor_agent.rules.power import idle_watts_limit, least_idle_watts
 
 #: Signals that can be at work while no kernel runs.
 VIDEO_SIGNALS = ("encoder", "decoder")
+#: When an hour began; hours of a device are in their order.
+_START: Final = itemgetter(0)
 
 
 class Doubt(StrEnum):
@@ -58,13 +64,12 @@ def idleness(use: GpuUse, window: Window, context: Context, limits: Limits) -> D
     coverage = _coverage_since(use, max(since, window.start), held, end)
     cut = False
     if coverage < limits["coverage"]:
-        after_gap = _covered_since(use, since, held, end, limits["coverage"])
+        after_gap = _covered_since(use, since, end, limits["coverage"])
         if after_gap is not None:
             cut, since, from_start = True, after_gap, False
             coverage = _coverage_since(use, since, held, end)
     # Hours with any activity may have been spent at full board power; the rest is the idle part.
-    busy = sum(observed for _, observed, active in use.hours if active > 0)
-    idle = sum(observed for _, observed, active in use.hours if active == 0)
+    busy, idle = _busy_and_idle(use)
     watts = least_idle_watts(context, use, busy, idle)
     limit = idle_watts_limit(context, use, limits)
     link = _link_rate(use, idle) if busy == 0 else None
@@ -90,6 +95,16 @@ def idleness(use: GpuUse, window: Window, context: Context, limits: Limits) -> D
     )
 
 
+def _busy_and_idle(use: GpuUse) -> tuple[float, float]:
+    """Observed seconds of the hours with any activity, and of those without."""
+    if not use.hours:
+        return 0.0, 0.0
+    _, observed, active = zip(*use.hours, strict=True)
+    if not any(active):
+        return 0.0, sum(observed)
+    return sum(compress(observed, active)), sum(compress(observed, map(not_, active)))
+
+
 def _held_since(use: GpuUse, window: Window, context: Context) -> float:
     """When the pod got its devices: by the inventory, else as late as the source allows."""
     pod = context.holdings.find(use.namespace, use.pod, use.pod_uid)
@@ -109,37 +124,58 @@ def _idle_since(use: GpuUse, held: float, window: Window) -> tuple[float, bool]:
     since = held if held >= window.start or use.last_active is not None else window.start
     if use.last_active is not None:
         since = max(since, use.last_active)
-    for hour, _, active in use.hours:
+    for hour, _, active in reversed(use.hours):
         # The last active time lies inside its hour; activity in a later one is a contradiction
-        # that counts as activity up to that hour's end.
-        told = use.last_active is not None and hour <= use.last_active
-        if active > 0 and not told:
+        # that counts as activity up to that hour's end. Of several such hours the last one counts.
+        if use.last_active is not None and hour <= use.last_active:
+            break
+        if active > 0:
             since = max(since, min(window.end, float(hour + HOUR_SECONDS)))
+            break
     return since, since <= held and held >= window.start
 
 
 def _observed_since(use: GpuUse, since: float, held: float, end: float) -> float:
     """Least observed seconds in ``[since, end)``."""
-    total = 0.0
-    for hour, observed, _ in use.hours:
+    if end <= since:
+        return 0.0
+    first = bisect_right(use.hours, since - HOUR_SECONDS, key=_START)
+    whole_from = bisect_left(use.hours, max(since, held), first, key=_START)
+    whole_to = bisect_right(use.hours, end - HOUR_SECONDS, whole_from, key=_START)
+    whole = use.hours[whole_from:whole_to]
+    total = _at_most(HOUR_SECONDS, [observed for _, observed, _ in whole])
+    for hour, observed, _ in (*use.hours[first:whole_from], *use.hours[whole_to:]):
         stop = min(end, float(hour + HOUR_SECONDS))
-        if stop <= since:
-            continue
         before = max(0.0, since - max(float(hour), held))
         total += max(0.0, min(observed - before, stop - max(float(hour), since)))
     return total
+
+
+def _at_most(most: float, values: list[float]) -> float:
+    """Sum of values of which each counts for so much at most; seldom one is more."""
+    if values and max(values) > most:
+        return sum(min(value, most) for value in values)
+    return sum(values)
 
 
 def _coverage_since(use: GpuUse, since: float, held: float, end: float) -> float:
     return min(1.0, _observed_since(use, since, held, end) / (end - since)) if end > since else 0.0
 
 
-def _covered_since(
-    use: GpuUse, since: float, held: float, end: float, coverage: float
-) -> float | None:
-    """Return the earliest whole hour after ``since`` from which on coverage is enough."""
-    starts = sorted(float(hour) for hour, _, _ in use.hours if since < hour < end)
-    return next((at for at in starts if _coverage_since(use, at, held, end) >= coverage), None)
+def _covered_since(use: GpuUse, since: float, end: float, coverage: float) -> float | None:
+    """Return the earliest whole hour after ``since`` from which on coverage is enough.
+
+    From the end backwards, so that each hour is added once.
+    """
+    found, total = None, 0.0
+    for hour, observed, _ in reversed(use.hours):
+        if hour <= since:
+            break
+        if hour < end:
+            total += max(0.0, min(observed, end - hour, HOUR_SECONDS))
+            if total / (end - hour) >= coverage:
+                found = float(hour)
+    return found
 
 
 def _link_rate(use: GpuUse, observed: float) -> float | None:

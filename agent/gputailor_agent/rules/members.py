@@ -45,6 +45,14 @@ def by_pod(uses: Iterable[GpuUse]) -> list[tuple[GpuUse, ...]]:
 
 def members_of(profile: Profile, context: Context, coverage: float) -> list[Member]:
     """Return the pods, by name; ``coverage``: least observed share of a GPU that never worked."""
+    known, key = context.about(profile), ("members", coverage)
+    if key not in known:
+        known[key] = _members_of(profile, context, coverage)
+    members: list[Member] = known[key]
+    return members
+
+
+def _members_of(profile: Profile, context: Context, coverage: float) -> list[Member]:
     return [
         Member(
             uses=uses,

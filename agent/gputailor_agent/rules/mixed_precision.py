@@ -284,7 +284,7 @@ def _confidence(profile: Profile, fed: Feeding, share: float) -> tuple[Confidenc
     if share < _HALF:
         return (
             Confidence.LOW,
-            "it held for less than half of the time, and the median of recorded jobs gained nothing",
+            "it held for less than half of the time; the median of recorded jobs gained nothing",
         )
     return (
         Confidence.MEDIUM,

@@ -18,6 +18,7 @@ from gputailor_agent.rules.candidates import Candidate, candidate
 from gputailor_agent.rules.fitting import Need, Resource
 from gputailor_agent.rules.gates import Basis
 from gputailor_agent.rules.pricing import cost_of, is_service, spec_of
+from gputailor_agent.rules.slowdown import raised
 
 _HOUR: Final = 3600.0
 MEMORY_THRESHOLDS: Final = (
@@ -51,11 +52,14 @@ def need_of(
     hours = sum(use.allocated_seconds for use in uses) / _HOUR
     if whole is None or hours <= 0 or whole.amount <= 0:
         return why or message("money.no_price", model=now.name)
+    resources = _resources(basis, now, uses, limits)
+    share = active_share(profile, basis)
     return Need(
         present=now,
         memory_bytes=needed_bytes(profile, now, limits),
-        resources=_resources(basis, now, uses, limits),
-        active_share=active_share(profile, basis),
+        resources=resources,
+        active_share=share,
+        raised_share=raised(share, (one.use for one in resources if one.use is not None)),
         gpus_per_pod=profile.gpus_per_pod,
         latency=profile.workload.task_class == TaskClass.INFERENCE,
         links=profile.gpus_per_pod > 1 and _links_used(basis),

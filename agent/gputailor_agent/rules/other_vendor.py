@@ -41,7 +41,7 @@ from gputailor_agent.rules.base import (
     silence,
 )
 from gputailor_agent.rules.candidates import Candidate
-from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, sizing
+from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, never_held, sizing
 from gputailor_agent.rules.needs import (
     MEMORY_THRESHOLDS,
     active_share,
@@ -115,6 +115,9 @@ class _Other:
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Name cards of other vendors that would hold the workload, where that is allowed."""
     limits = RULE.limits(context)
+    waits = never_held(_ID, profile)
+    if waits is not None:
+        return waits
     if limits["allowed"] < 1:
         off = message("other_vendor.not_allowed")
         return silence(_ID, profile, SilenceKind.NOT_APPLICABLE, off)
@@ -158,9 +161,7 @@ def _judged(case: Case, now: Candidate) -> Finding | Silence:
         and (slowdown := _slowdown(now, spec, active)) is not None
         and slowdown.high <= most
     ]
-    others.sort(
-        key=lambda one: (one.spec.usable_memory_bytes or 0, one.slowdown.high, one.spec.key)
-    )
+    others.sort(key=_smallest_first)
     needed = noted("memory needed", need, unit="bytes", profile=case.profile,
                    formula="peak x headroom (more after an out-of-memory kill)")  # fmt: skip
     if not others:

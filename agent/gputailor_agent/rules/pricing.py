@@ -152,7 +152,18 @@ def node_of(context: Context, use: GpuUse) -> Node | None:
 
 
 def node_spec(context: Context, node: Node) -> DeviceSpec | None:
-    """Return the catalogue's card of a node: by its labels, else by its instance type."""
+    """Return the catalogue's card of a node: by its labels, else by its instance type.
+
+    Remembered.
+    """
+    key = ("node spec", node.name)
+    known: tuple[Node, DeviceSpec | None] | None = context.remembered.get(key)
+    if known is None or known[0] is not node:
+        known = context.remembered[key] = (node, _node_spec(context, node))
+    return known[1]
+
+
+def _node_spec(context: Context, node: Node) -> DeviceSpec | None:
     if not node.gpu_product:
         return context.catalogue.of_instance(node.instance_type) if node.instance_type else None
     memory = None if asks_slices_as_gpus(node) else node.gpu_memory_bytes
@@ -246,7 +257,16 @@ def monthly(profile: Profile, context: Context) -> Month:
 
     A service: what it holds now, all month. A batch: what its runs took in the part of the window
     in which anybody looked, scaled. What has ended and does not come again has no month.
+    Remembered.
     """
+    known = context.about(profile)
+    if "month" not in known:
+        known["month"] = _monthly(profile, context)
+    month: Month = known["month"]
+    return month
+
+
+def _monthly(profile: Profile, context: Context) -> Month:
     uses = context.holdings.live_uses(profile.gpus, profile.window)
     if not uses and not comes_again(profile):
         ended = message("money.ended", runs=len(profile.runs), ended=_last_end(profile))

@@ -82,8 +82,8 @@ _MESSAGES: Final = {
     "reserve.risk_price": "cards get cheaper, and better ones come, before the term ends",
     "reserve.risk_pool": "whose pods run on a committed instance is the scheduler's choice: what "
     "counts is that somebody's do",
-    "reserve.longer": "{years:count} year(s), at {ratio:ratio} of the present price: for longer than "
-    "is known",
+    "reserve.longer": "{years:count} year(s), at {ratio:ratio} of the present price: for longer "
+    "than is known",
     "reserve.not_spot": "spot: a service would be interrupted",
     "reserve.not_all": "all {now:count} GPUs: the others do not work round the clock",
 }

@@ -7,11 +7,9 @@ its own metrics cannot wake it. KEDA's HTTP add-on is such a thing.
 
 from typing import Any, Final
 
-import yaml
-
 from gputailor_agent.model.judgement import Change, Scalar
 from gputailor_agent.model.profile import Profile
-from gputailor_agent.rules.changes import target_of
+from gputailor_agent.rules.changes import as_yaml, target_of
 
 _KNATIVE: Final = "https://knative.dev/docs/serving/autoscaling/scale-to-zero/"
 _KSERVE: Final = "https://kserve.github.io/website/"
@@ -42,7 +40,7 @@ def to_zero(profile: Profile, after_seconds: float) -> Change:
             kind="scale_to_zero",
             target=target_of(workload),
             params=params,
-            code=_text(_scaled_object(profile, after_seconds)),
+            code=as_yaml(_scaled_object(profile, after_seconds)),
             links=(_HTTP,),
             undo=f"{kubectl} delete httpscaledobject/{workload.name}",
         )
@@ -50,16 +48,12 @@ def to_zero(profile: Profile, after_seconds: float) -> Change:
     return Change(
         kind="scale_to_zero",
         target=target_of(workload),
-        patch=_text(patch),
+        patch=as_yaml(patch),
         command=f"{kubectl} patch {name}/{workload.name} --type=merge --patch-file PATCH.yaml",
         params=params,
         links=(_KNATIVE,) if workload.kind == "Service" else (_KSERVE, _KNATIVE),
         undo=undo,
     )
-
-
-def _text(document: dict[str, Any]) -> str:
-    return yaml.safe_dump(document, sort_keys=False)
 
 
 def _scaled_object(profile: Profile, after_seconds: float) -> dict[str, Any]:

@@ -6,9 +6,13 @@ slice and p98(DRAM) <= 0.8 x its share of the bandwidth; the slowdown is the int
 ``smaller_gpu``. It is offered only where this cluster has no such slice yet: those it has are other
 devices, and ``mig_slice`` speaks of them. Several pods of one workload may share by MPS where
 their memory fits, the sum of p95(DRAM) is at most 0.5 and that of p98(width) at most 0.8: a trial,
-for how they disturb each other is not measured. Notebooks take turns (time-slicing). Without
-one-second values nothing is said. The rest of a card is worth money only once others take it, so
-GPU-hours are counted and money is not.
+for how they disturb each other is not measured. Notebooks take turns (time-slicing).
+
+Where only the time with a kernel is known, two pods of one workload are worth a trial if recorded
+pairs as busy went well often enough. That is never called safe: of recorded pairs too many slowed
+down, however little they ran (docs/accuracy.md). Without one-second values nothing else is said.
+The rest of a card is worth money only once others take it, so GPU-hours are counted and money is
+not.
 """
 
 from typing import Final
@@ -51,10 +55,12 @@ from gputailor_agent.rules.pricing import (
 from gputailor_agent.rules.sharing import (
     SHARE_MESSAGES,
     Need,
+    expected_evidence,
     start_risk,
     take_turns,
     tenants_of,
     trial,
+    try_pair,
 )
 from gputailor_agent.rules.slowdown import HIGH_FORMULA, LOW_FORMULA, smaller_gpu
 
@@ -74,6 +80,13 @@ _THRESHOLDS: Final = (
     Threshold("fill", 0.8, "ratio", "most p98 load of a part's SMs and of its bandwidth"),
     Threshold("mps_dram", 0.5, "ratio", "most sum of p95(DRAM) of those that share by MPS"),
     Threshold("cost_ratio", 0.85, "ratio", "most of the card's cost, slowdown included"),
+    Threshold(
+        "try_risk",
+        0.3,
+        "ratio",
+        "recorded pairs with a job that took more than 10 % longer, up to which a trial by kernel "
+        "time alone is worth it; this project's own default",
+    ),
     Threshold("notebook_busy", 0.25, "ratio", "most active time of a notebook that takes turns"),
     Threshold("notebook_turns", 4, "count", "most notebooks on one GPU"),
 )
@@ -98,10 +111,11 @@ def evaluate(profile: Profile, context: Context) -> Finding | Silence:
         return take_turns(case, card.name, memory, card.usable_memory_bytes)
     missing = unread(case)
     width, dram = (highest(basis.uses, signal, 0.98) for signal in (WIDTH, "dram"))
+    usable = card.usable_memory_bytes
     if missing or width is None or dram is None:
         why = message("share.unknown", signals=", ".join(missing))
-        return case.silent(SilenceKind.UNKNOWN, why, missing=missing)
-    usable = card.usable_memory_bytes
+        unknown = case.silent(SilenceKind.UNKNOWN, why, missing=missing)
+        return try_pair(case, card.spec, card.name, memory, usable) or unknown
     return _parts(case, Need(card.spec, card.name, memory, usable, width, dram))
 
 
@@ -289,7 +303,7 @@ def _mps(
     if tenants < 2:  # noqa: PLR2004 - fewer than two share nothing
         why = message("share.alone", model=need.model)
         return case.silent(SilenceKind.FINE, why, numbers, not_chosen=said)
-    active = active_share(case.profile, case.basis)
+    together = (active_share(case.profile, case.basis),) * tenants
     return case.found(
         message(
             "share.mps",
@@ -299,9 +313,10 @@ def _mps(
             need=need.memory_bytes,
             width=need.width,
         ),
-        trial(case, "mps", tenants, active, said),
+        trial(case, "mps", together, said),
         (*numbers, noted("pods now", pods, unit="count", profile=case.profile,
-                         formula="pods that hold devices at the window's end")),
+                         formula="pods that hold devices at the window's end"),
+         *expected_evidence(case, together)),
     )  # fmt: skip
 
 

@@ -1,10 +1,13 @@
 """Several on one card: what rule ``share`` asks of them, and the trial it proposes.
 
 MPS for pods of one workload (one tenant), time-slicing for notebooks. How much those that share
-disturb each other is not measured here, so both are trials without a saving.
+disturb each other is not measured here, so both are trials without a saving. What to expect is told
+by pairs of jobs that were recorded on one card (``interference``), by the time they run alone: of
+these none is called safe, however little they run, since some fight over the host.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +16,7 @@ import msgspec
 from gputailor_agent.catalog import DeviceSpec
 from gputailor_agent.model.judgement import (
     Confidence,
+    Evidence,
     Finding,
     Interval,
     Message,
@@ -20,22 +24,30 @@ from gputailor_agent.model.judgement import (
     Silence,
     SilenceKind,
 )
+from gputailor_agent.model.usage import NO_USE
 from gputailor_agent.profiles import busy_signal
 from gputailor_agent.rules import changes
 from gputailor_agent.rules.advising import Advice, Case
-from gputailor_agent.rules.base import held_against, message
+from gputailor_agent.rules.base import held_against, message, noted
+from gputailor_agent.rules.calibrated import SharingBin, calibrated
 from gputailor_agent.rules.gates import GATE_MESSAGES
+from gputailor_agent.rules.interference import sharing_outlook
 from gputailor_agent.rules.jointly import highest
+from gputailor_agent.rules.members import by_pod
 from gputailor_agent.rules.needs import start_unseen
 from gputailor_agent.rules.pricing import MONEY_MESSAGES, not_counted
 
-_TURNS: Final = "[1, 1 - G + G k]: k take turns at worst, G: share of time active"
+_TURNS: Final = (
+    "[1, 1 - G + G k]: k take turns at worst, G: share of time active; at most what 95 of 100 "
+    "recorded pairs as busy stayed below, if that is more"
+)
 _LABEL: Final = "nvidia.com/gpu.sharing-strategy"
 _PAGE: Final = (
     "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html"
 )
 #: Clients of one MPS server on Volta and later (NVIDIA's MPS documentation).
 _CLIENTS: Final = 48
+_PAIR: Final = 2  # what was recorded
 
 SHARE_MESSAGES: Final = {
     **GATE_MESSAGES,
@@ -47,6 +59,8 @@ SHARE_MESSAGES: Final = {
     "runs, but may take {high:factor} the time",
     "share.mps": "try {tenants:count} of its {pods:count} pods on one {model} by MPS: each needs "
     "{need:bytes} and {width:ratio} of the SMs in all but 2 % of the time it runs",
+    "share.pair": "try 2 of its {pods:count} pods on one {model} by MPS: each needs {need:bytes} "
+    "and runs kernels up to {busy:ratio} of the time; how full they make the card is not known",
     "share.turns": "the notebook runs something {busy:ratio} of the time: {tenants:count} like it "
     "could take turns on one {model} (time-slicing)",
     "share.rest": "money is saved once others take the rest of the card, or fewer cards are kept",
@@ -71,6 +85,9 @@ SHARE_MESSAGES: Final = {
     "share.risk_memory": "there is no wall between memories: one that takes too much makes the "
     "others fail",
     "share.risk_faults": "a fault of one client of MPS can end the others",
+    "share.risk_pairs": "of recorded pairs that wanted one card at once as often, {risk:ratio} had "
+    "a job that took more than 10 % longer; the slower one took {median:factor} the time in the "
+    "median, and in 95 of 100 at most {most:factor}",
     "share.risk_metrics": "dcgm-exporter cannot name the pods that share a GPU by MPS",
     "share.risk_start": "no pod of it was watched from its start: a higher peak while it started "
     "may be missing",
@@ -114,8 +131,40 @@ def tenants_of(case: Case, need: Need) -> int:
     return min(math.floor(min(most) + 1e-9), _CLIENTS)
 
 
-def trial(case: Case, way: str, tenants: int, active: float, said: tuple[Message, ...]) -> Advice:
-    """Return the advice to let ``tenants`` share a card: ``way`` is "mps" or "turns"."""
+def expected(busy: Sequence[float]) -> SharingBin | None:
+    """Return what recorded pairs did that wanted one card at once as often as these would.
+
+    ``busy``: share of time (0..1) with a kernel, of each. None: busier than any pair.
+    """
+    return sharing_outlook(busy).expected
+
+
+def expected_evidence(case: Case, busy: Sequence[float]) -> tuple[Evidence, ...]:
+    """Return the figures of those pairs, with their source."""
+    outlook, source = sharing_outlook(busy), calibrated().sharing.source
+    told = outlook.expected
+    rows: tuple[tuple[str, float | None, str, str], ...] = (
+        (f"{calibrated().sharing.score} of {len(busy)}", outlook.score, "ratio",
+         "share of time in which two or more want the card at once, were they independent"),
+        ("recorded pairs with one 10 % slower or more", told.risk if told else None, "ratio",
+         f"pairs up to that score and above the one before it; {source}"),
+        ("slowdown of recorded pairs, median", told.slowdown_median if told else None, "factor",
+         "the slower one of each, likewise"),
+        ("slowdown of recorded pairs, 95 of 100", told.slowdown_most if told else None, "factor",
+         "the slower one of each, likewise"),
+    )  # fmt: skip
+    return tuple(
+        noted(name, value, unit=unit, profile=case.profile, signal=case.basis.busy, formula=formula)
+        for name, value, unit, formula in rows
+    )
+
+
+def trial(case: Case, way: str, busy: Sequence[float], said: tuple[Message, ...]) -> Advice:
+    """Return the advice to let some share a card, each ``busy`` so much of the time (0..1).
+
+    ``way`` is "mps" or "turns".
+    """
+    tenants, active = len(busy), max(busy)
     strategy, key = ("mps", "mps") if way == "mps" else ("time-slicing", "timeSlicing")
     labels = {_LABEL: strategy}
     change = changes.select_nodes(case.profile, "share_gpu", labels, {"tenants": tenants})
@@ -124,23 +173,63 @@ def trial(case: Case, way: str, tenants: int, active: float, said: tuple[Message
         f"version: v1\nsharing:\n  {key}:\n    resources:\n"
         f"    - name: nvidia.com/gpu\n      replicas: {tenants}\n"
     )
-    risks = [message("share.risk_memory")]
-    if way == "mps":
-        risks += [message("share.risk_faults"), message("share.risk_metrics")]
-        other = (message("share.not_turns"),)
-    else:
-        risks.append(message("share.risk_interactive"))
-        other = (message("share.not_mps"),)
+    told = expected(busy)
+    worst = 1.0 - active + active * tenants
     return Advice(
         severity=Severity.LOW,
         confidence=Confidence.LOW,
-        reason="how much those that share disturb each other was not measured",
+        reason="how much those that share disturb each other was not measured here",
         change=msgspec.structs.replace(change, code=code, links=(_PAGE,)),
         saving=not_counted(_TURNS),
-        slowdown=Interval(low=1.0, high=1.0 - active + active * tenants),
-        risks=(*risks, *start_risk(case)),
-        not_chosen=(*said, *other),
+        slowdown=Interval(low=1.0, high=max(worst, told.slowdown_most if told else worst)),
+        risks=(*_risks(way, told), *start_risk(case)),
+        not_chosen=(*said, message("share.not_turns" if way == "mps" else "share.not_mps")),
     )
+
+
+def _risks(way: str, told: SharingBin | None) -> tuple[Message, ...]:
+    keys = ["share.risk_memory"]
+    keys += ["share.risk_faults", "share.risk_metrics"] if way == "mps" else []
+    keys += [] if way == "mps" else ["share.risk_interactive"]
+    risks = [message(key) for key in keys]
+    if told is not None:
+        pairs = message(
+            "share.risk_pairs",
+            risk=told.risk,
+            median=told.slowdown_median,
+            most=told.slowdown_most,
+        )
+        risks.insert(0, pairs)
+    return tuple(risks)
+
+
+def try_pair(
+    case: Case, spec: DeviceSpec, model: str, memory: int, usable: int | None
+) -> Finding | None:
+    """Two pods of one workload on one card, of which kernel time alone is known; None: no trial.
+
+    Their memory must fit, and recorded pairs as busy must have gone well often enough.
+    """
+    fits = usable is not None and _PAIR * memory <= usable
+    if case.profile.pods_now < _PAIR or not fits or spec.vendor.lower() != "nvidia":
+        return None
+    busy = _busiest(case)
+    told = expected(busy)
+    if told is None or told.risk > case.limits["try_risk"]:
+        return None
+    why = message(
+        "share.pair", pods=case.profile.pods_now, model=model, need=memory, busy=max(busy)
+    )
+    return case.found(why, trial(case, "mps", busy, ()), expected_evidence(case, busy))
+
+
+def _busiest(case: Case) -> tuple[float, ...]:
+    """Shares of time with a kernel of the two busiest pods; of a single one twice."""
+    means = sorted(
+        max(use.signals.get(case.basis.busy, NO_USE).mean or 0.0 for use in uses)
+        for uses in by_pod(case.basis.uses)
+    )
+    return tuple((means * _PAIR)[-_PAIR:])
 
 
 def take_turns(case: Case, model: str, memory: int, usable: int | None) -> Finding | Silence:
@@ -161,4 +250,6 @@ def take_turns(case: Case, model: str, memory: int, usable: int | None) -> Findi
         why = message("share.busy_notebook", busy=busy.value, need=memory)
         return case.silent(SilenceKind.FINE, why, (busy, fits))
     why = message("share.turns", busy=busy.value, tenants=tenants, model=model)
-    return case.found(why, trial(case, "turns", tenants, max(means), ()), (busy, fits))
+    together = (max(means),) * tenants
+    numbers = (busy, fits, *expected_evidence(case, together))
+    return case.found(why, trial(case, "turns", together, ()), numbers)

@@ -6,9 +6,10 @@ job before ``u rho`` reaches 1, and work that was bound by it cannot be slowed b
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from gputailor_agent.model.judgement import Interval
-from gputailor_agent.model.usage import HISTOGRAM_EDGES, Histogram, SignalUse
+from gputailor_agent.model.usage import HISTOGRAM_EDGES, SignalUse
 
 FEWER_FORMULA = "[max(1, N mean(u) / k), N / k], N: GPUs that worked"
 LOW_FORMULA = "max over resources of E[max(1, u rho)], lower edges of the histogram"
@@ -48,9 +49,10 @@ def fitted(runs: Sequence[tuple[float, float]], now: float, then: float) -> Inte
     return Interval(low=max(1.0, ratio * (1 - error)), high=max(1.0, ratio * (1 + error)))
 
 
-def _low_edge(index: int, histogram: Histogram) -> float:
-    edge = HISTOGRAM_EDGES[index]
-    return 0.0 if edge == 0 else max(0.0, edge - histogram.resolution)
+@lru_cache(maxsize=64)
+def _low_edges(resolution: float) -> tuple[float, ...]:
+    """Lower edge of each bucket of a histogram of that resolution."""
+    return tuple(max(0.0, edge - resolution) for edge in HISTOGRAM_EDGES)
 
 
 def least_mean(use: SignalUse) -> float:
@@ -61,8 +63,8 @@ def least_mean(use: SignalUse) -> float:
     seconds = max(histogram.total_seconds, use.observed_seconds)
     if seconds <= 0:
         return 0.0
-    weighted = sum(part * _low_edge(i, histogram) for i, part in enumerate(histogram.seconds))
-    return weighted / seconds
+    edges = _low_edges(histogram.resolution)
+    return sum(part * edge for part, edge in zip(histogram.seconds, edges, strict=True)) / seconds
 
 
 def at_least(use: SignalUse, rho: float) -> float:
@@ -79,10 +81,17 @@ def at_least(use: SignalUse, rho: float) -> float:
         return low
     seconds = max(histogram.total_seconds, use.observed_seconds)
     excess = sum(
-        part * max(0.0, _low_edge(i, histogram) * rho - 1.0)
-        for i, part in enumerate(histogram.seconds)
+        part * (edge * rho - 1.0)
+        for part, edge in zip(histogram.seconds, _low_edges(histogram.resolution), strict=True)
+        if edge * rho > 1.0
     )
     return max(low, 1.0 + excess / seconds)
+
+
+def raised(active_share: float, uses: Iterable[SignalUse]) -> float:
+    """Share of time active, 0..1: at least the mean of every resource used."""
+    means = [mean for use in uses for mean in (use.mean or 0.0, least_mean(use))]
+    return min(1.0, max([active_share, *means]))
 
 
 def smaller_gpu(resources: Iterable[tuple[SignalUse, float]], active_share: float) -> Interval:
@@ -92,8 +101,11 @@ def smaller_gpu(resources: Iterable[tuple[SignalUse, float]], active_share: floa
     which cannot be used for longer than something runs. ``low <= high`` always.
     """
     pairs = list(resources)
-    means = [mean for use, _ in pairs for mean in (use.mean or 0.0, least_mean(use))]
-    active = min(1.0, max([active_share, *means]))
+    return on_card(pairs, raised(active_share, (use for use, _ in pairs)))
+
+
+def on_card(pairs: Sequence[tuple[SignalUse, float]], active: float) -> Interval:
+    """Return ``smaller_gpu`` where the share of time active is ``raised`` already."""
     low = max([1.0, *(at_least(use, rho) for use, rho in pairs)])
     worst = max([1.0, *(rho for _, rho in pairs)])
     return Interval(low=low, high=max(low, 1.0 - active + active * worst))

@@ -7,7 +7,11 @@ saving is counted. So it is where the work may take longer than ``slowdown_most`
 lacks bfloat16 or fast links between cards that may be in use. Services that answer requests must
 also stay at p99(u) P_now / P_c <= 0.8. Peaks include the warm-up; a true peak counts since the
 device was handed out, even where that was before the window. Programs that take memory in advance
-are not judged by memory. Where a slice of a card is the better one, ``mig_slice`` offers it.
+are not judged by memory. Where SM, tensor and DRAM activity are all unknown, another card is worth
+one run and no saving counts, however cheap it is: measured slowdowns lay outside such an interval
+too often, even widened by what they had strayed (``margins``; docs/accuracy.md). Where the
+arguments name a known model, what it needs by arithmetic stands beside the peak. Where a slice of a
+card is the better one, ``mig_slice`` offers it.
 """
 
 from typing import Final

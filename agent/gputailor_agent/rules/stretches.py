@@ -5,9 +5,9 @@ An hour that is missing, or was seen in part, ends a stretch: what is unknown is
 figures are at least what they say. Hours are the store's, so a pause of less than one is not seen.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Final
 
 from gputailor_agent.model.profile import GpuUse
@@ -71,26 +71,33 @@ def quiet_time(groups: Iterable[Iterable[GpuUse]], stop_after: float) -> Quiet:
 
 def _stretches(uses: list[GpuUse]) -> Iterable[list[tuple[int, int]]]:
     """Runs of quiet hours: (hour, devices held in it) each."""
-    seen: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-    for use in uses:
-        for hour, observed, active in use.hours:
-            sums = seen[hour]
-            sums[0] += 1
-            sums[1] += observed >= _OBSERVED * HOUR_SECONDS
-            sums[2] += active
     stretch: list[tuple[int, int]] = []
-    for hour in sorted(seen):
-        devices, observed, active = seen[hour]
-        if stretch and stretch[-1][0] + HOUR_SECONDS != hour:
+    for hour, devices, quiet in _hours(uses):
+        if stretch and (not quiet or stretch[-1][0] + HOUR_SECONDS != hour):
             yield stretch
             stretch = []
-        if active == 0 and observed == devices:
-            stretch.append((hour, int(devices)))
-        elif stretch:
-            yield stretch
-            stretch = []
+        if quiet:
+            stretch.append((hour, devices))
     if stretch:
         yield stretch
+
+
+def _hours(uses: list[GpuUse]) -> Iterable[tuple[int, int, bool]]:
+    """Each hour that was seen, in order: devices held in it, and whether all of them were quiet."""
+    least = _OBSERVED * HOUR_SECONDS
+    held = [tuple(zip(*use.hours, strict=True)) for use in uses if use.hours]
+    if held and all(hours == held[0][0] for hours, _, _ in held):
+        seen = zip(*(observed for _, observed, _ in held), strict=True)
+        worked = zip(*(active for _, _, active in held), strict=True)
+        at_zero = (min(all_seen) >= least and not any(all_worked)
+                   for all_seen, all_worked in zip(seen, worked, strict=True))  # fmt: skip
+        return zip(held[0][0], repeat(len(held)), at_zero)
+    told: dict[int, tuple[int, bool]] = {}
+    for use in uses:
+        for hour, observed, active in use.hours:
+            devices, quiet = told.get(hour, (0, True))
+            told[hour] = (devices + 1, quiet and active == 0 and observed >= least)
+    return [(hour, *told[hour]) for hour in sorted(told)]
 
 
 def video_worked(uses: Iterable[GpuUse]) -> bool:

@@ -52,6 +52,8 @@ MESSAGES: Final = {
     "unallocated.steady": "{free:count} of {gpus:count} GPU(s) {model}{pool} were held by nobody "
     "in any of the last {hours:count} hours; {whole:count} of them are on {nodes:count} node(s) "
     "that stood empty",
+    "unallocated.scattered": "{free:count} of {gpus:count} GPU(s) {model}{pool} were held by "
+    "nobody in any of the last {hours:count} hours, on nodes that others use",
     "unallocated.now": "{free:count} of {gpus:count} GPU(s) {model}{pool} are held by nobody now, "
     "while {pods:count} pods wait for such; since when is not known",
     "unallocated.now_only": "{free:count} of {gpus:count} GPU(s) {model}{pool} are held by nobody "
@@ -252,8 +254,9 @@ def _wanted(case: _Case, one: Waiting) -> Evidence:
 def _steady(case: _Case, free: int) -> Finding:
     pool = case.pool
     empty = pool.empty
+    key = "beside" if case.waiting else "steady" if empty else "scattered"
     why = case.say(
-        "beside" if case.waiting else "steady",
+        key,
         free=free,
         hours=pool.hours,
         whole=sum(node.gpus for node in empty),
@@ -292,7 +295,8 @@ def _finding(
     told = Evidence(name="confidence", value=confidence.value, formula=reason)
     severity = Severity.LOW
     if confidence is not Confidence.LOW:
-        severity = Severity.HIGH if case.waiting else Severity.MEDIUM
+        unused = Severity.MEDIUM if pool.empty else Severity.LOW
+        severity = Severity.HIGH if case.waiting else unused
     return Finding(
         id=f"{cluster}/{place}/{_ID}",
         cluster=cluster,

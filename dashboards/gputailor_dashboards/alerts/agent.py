@@ -18,12 +18,12 @@ def _silent() -> str:
 def _runs(outcome: str) -> str:
     """Runs within six hours by job; Prometheus renames the label ``job`` without honorLabels."""
     rise = f'increase({agent.RUNS.name}{{outcome="{outcome}"}}[6h])'
-    return f'sum by (job) (label_replace({rise}, "job", "$1", "exported_job", "(.+)"))'
+    return f'sum by (cluster, job) (label_replace({rise}, "job", "$1", "exported_job", "(.+)"))'
 
 
 def _given_up() -> str:
-    letters = f'max({agent.LETTERS.name}{{state="given_up"}})'
-    before = f'max({agent.LETTERS.name}{{state="given_up"}} offset 1d)'
+    letters = f'max by (cluster) ({agent.LETTERS.name}{{state="given_up"}})'
+    before = f'max by (cluster) ({agent.LETTERS.name}{{state="given_up"}} offset 1d)'
     return f"({letters} > 0) unless ({letters} <= {before})"
 
 
@@ -45,7 +45,7 @@ AGENT_SILENT: Final = Alert(
 )
 USAGE_STALE: Final = Alert(
     name="GpuTailorUsageStale",
-    expr=f"time() - max({agent.USAGE_END.name}) > {_BEHIND_SECONDS}",
+    expr=f"time() - max by (cluster) ({agent.USAGE_END.name}) > {_BEHIND_SECONDS}",
     hold="10m",
     severity=Severity.WARNING,
     summary="The agent is {{ $value | humanizeDuration }} behind with reading usage",
@@ -61,7 +61,7 @@ USAGE_STALE: Final = Alert(
 )
 JOB_FAILING: Final = Alert(
     name="GpuTailorJobFailing",
-    expr=f'({_runs("failed")} >= 2) unless ({_runs("done")} > 0)',
+    expr=f"({_runs('failed')} >= 2) unless ({_runs('done')} > 0)",
     hold="0s",
     severity=Severity.WARNING,
     summary="The agent's job {{ $labels.job }} fails",
@@ -76,7 +76,7 @@ JOB_FAILING: Final = Alert(
 )
 STORE_FAILING: Final = Alert(
     name="GpuTailorStoreFailing",
-    expr=f"sum by (reason) (increase({agent.STORE_ERRORS.name}[30m])) > 0",
+    expr=f"sum by (cluster, reason) (increase({agent.STORE_ERRORS.name}[30m])) > 0",
     hold="15m",
     severity=Severity.WARNING,
     summary="The agent's store fails: {{ $labels.reason }}",
@@ -107,7 +107,7 @@ UNDELIVERED: Final = Alert(
 )
 SETTINGS_REFUSED: Final = Alert(
     name="GpuTailorSettingsRefused",
-    expr=f"max({agent.RELOAD_WELL.name}) == 0",
+    expr=f"max by (cluster) ({agent.RELOAD_WELL.name}) == 0",
     hold="5m",
     severity=Severity.WARNING,
     summary="The agent refused its changed settings",

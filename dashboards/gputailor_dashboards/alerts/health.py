@@ -15,12 +15,10 @@ _NODE: Final = "cluster, node"
 _BOARD: Final = "gputailor-health"
 _XID_AGE_SECONDS: Final = 900
 _HELD_DOWN: Final = 0.2  # of the time
-_HEAT: Final = "|".join(
-    (
-        m.ThrottleReason.SW_THERMAL_SLOWDOWN,
-        m.ThrottleReason.HW_THERMAL_SLOWDOWN,
-        m.ThrottleReason.HW_SLOWDOWN,
-    )
+_HEAT_REASONS: Final = (
+    m.ThrottleReason.SW_THERMAL_SLOWDOWN,
+    m.ThrottleReason.HW_THERMAL_SLOWDOWN,
+    m.ThrottleReason.HW_SLOWDOWN,
 )
 _ON: Final = "GPU {{ $labels.gpu }} of node {{ $labels.node }}"
 _ABSENT: Final = "A device that does not tell of it, and one that is not seen, rests."
@@ -68,7 +66,7 @@ def _uncorrected() -> str:
 
 
 def _heat() -> str:
-    seconds = f'{m.DEVICE_THROTTLED_SECONDS.name}{{reason=~"{_HEAT}"}}'
+    seconds = f'{m.DEVICE_THROTTLED_SECONDS.name}{{reason=~"{"|".join(_HEAT_REASONS)}"}}'
     return f"max by ({_DEVICE}, reason) (rate({seconds}[15m])) > {_HELD_DOWN}"
 
 

@@ -41,8 +41,7 @@ def _quiet(window: str, coverage: float) -> str:
     observed = f'{m.CONTAINER_OBSERVED_SECONDS.name}{{signal=~"kernel|sm"}}'
     least = round(coverage * _SECONDS[window])
     seen = (
-        f"(max by ({HOLDER}) (increase({observed}[{window}])) >= {least}) and on ({HOLDER}) "
-        f"{_HELD}"
+        f"(max by ({HOLDER}) (increase({observed}[{window}])) >= {least}) and on ({HOLDER}) {_HELD}"
     )
     nothing = f"(sum by ({_POD}) (increase({active}[{window}])) == 0)"
     return f"({nothing} and on ({_POD}) {_everywhere(seen)})"
@@ -111,9 +110,7 @@ GPU_ALLOCATION_IDLE: Final = Alert(
             "reports, and silence the alert for the namespace and pod in Alertmanager."
         ),
     ),
-    impact=(
-        "The devices cost as much as if they worked, and others may be waiting for them."
-    ),
+    impact=("The devices cost as much as if they worked, and others may be waiting for them."),
     missing=(
         "Nothing is called idle that was not seen: a gap, a signal that cannot be read or an "
         "exporter that is down makes the pod unknown, and the alert rests. So does power that "

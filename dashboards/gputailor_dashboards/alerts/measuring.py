@@ -121,8 +121,10 @@ GPU_NODE_UNHELD: Final = Alert(
     ),
     impact="The node costs its full price for nothing.",
     runbook=(
-        "Are there pods that wait for GPUs (`kubectl get pods -A | grep Pending`)? Then look at "
-        "taints, selectors and GPU models: why can they not go there?",
+        (
+            "Are there pods that wait for GPUs (`kubectl get pods -A | grep Pending`)? Then look "
+            "at taints, selectors and GPU models: why can they not go there?"
+        ),
         "No demand: let the autoscaler take the node away, or give the machine back.",
         "Kept as a reserve: silence the alert for the node.",
     ),

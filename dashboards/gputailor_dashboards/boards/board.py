@@ -13,9 +13,7 @@ from gputailor_dashboards.expressions.native import Native
 from gputailor_dashboards.expressions.smi import Smi
 from gputailor_dashboards.panels import Row, lay_out
 
-DIALECTS: Final[Mapping[str, type[Dialect]]] = {
-    each.key: each for each in (Native, Dcgm, Smi)
-}
+DIALECTS: Final[Mapping[str, type[Dialect]]] = {each.key: each for each in (Native, Dcgm, Smi)}
 NATIVE: Final = (Native.key,)
 WITH_PODS: Final = (Native.key, Dcgm.key)
 EVERY: Final = tuple(DIALECTS)

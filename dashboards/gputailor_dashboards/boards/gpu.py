@@ -1,7 +1,5 @@
 """GPU: everything that is known of one device, and of the MIG instances on it."""
 
-from typing import Final
-
 from gputailor_dashboards.boards import parts
 from gputailor_dashboards.boards.board import EVERY, Board
 from gputailor_dashboards.expressions.base import DEVICE_LEGEND, DEVICES, Dialect

@@ -165,11 +165,7 @@ def _heat(dialect: Dialect) -> Row | None:
         if isinstance(dialect, Native)
         else None
     )
-    held_down = (
-        dialect.node_series("throttled:ratio_rate5m")
-        if native
-        else dialect.throttled()
-    )
+    held_down = dialect.node_series("throttled:ratio_rate5m") if native else dialect.throttled()
     return row(
         "Heat",
         panel(

@@ -139,7 +139,9 @@ def _by_namespace(series: str | None) -> str | None:
 def _nodes(dialect: Dialect) -> Row | None:
     activity = dialect.node_series("activity:ratio_rate5m", signal=Signal.KERNEL)
     sm = dialect.node_series("activity:ratio_rate5m", signal=Signal.SM)
-    covered = f"avg by ({_NODE}) ({coverage(dialect, _NODE)})" if isinstance(dialect, Native) else None
+    covered = (
+        f"avg by ({_NODE}) ({coverage(dialect, _NODE)})" if isinstance(dialect, Native) else None
+    )
     return row(
         "Nodes",
         panel(

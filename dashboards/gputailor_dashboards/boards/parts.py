@@ -69,7 +69,10 @@ def activity(dialect: Dialect) -> Row | None:
         "Activity",
         *(
             panel(
-                title, question, (dialect.device_activity(signal), DEVICE_LEGEND), unit="percentunit"
+                title,
+                question,
+                (dialect.device_activity(signal), DEVICE_LEGEND),
+                unit="percentunit",
             )
             for signal, title, question in _SIGNALS
             if signal not in off

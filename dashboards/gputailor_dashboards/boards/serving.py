@@ -55,7 +55,7 @@ def _requests(dialect: Native) -> Row | None:
         ),
         panel(
             "KV cache in use",
-            "How much of the cache do requests need? Memory that an engine took says nothing of it.",
+            "How much of the cache do requests need? The memory that an engine took does not say.",
             *((engines.highest(e.cache, scope), LEGEND + e.title) for e in ENGINES),
             unit="percentunit",
         ),

@@ -22,7 +22,7 @@ def questions(dialect: Dialect) -> tuple[Row, ...]:
 
 
 def _instances(dialect: Native) -> Row | None:
-    slices = f"({{}}) and on ({dialect.device_labels}) ({contract.instances(dialect)})"
+    only = f"and on ({dialect.device_labels}) ({contract.instances(dialect)})"
     return row(
         "MIG instances",
         panel(
@@ -42,13 +42,13 @@ def _instances(dialect: Native) -> Row | None:
         panel(
             "SM activity by instance",
             "How much of its slice does each instance use?",
-            (slices.format(dialect.device_activity(Signal.SM)), DEVICE_LEGEND),
+            (f"({dialect.device_activity(Signal.SM)}) {only}", DEVICE_LEGEND),
             unit="percentunit",
         ),
         panel(
             "Memory by instance",
             "How full is the memory of each slice? Would a smaller profile do?",
-            (slices.format(dialect.device_memory_ratio()), DEVICE_LEGEND),
+            (f"({dialect.device_memory_ratio()}) {only}", DEVICE_LEGEND),
             unit="percentunit",
         ),
     )
@@ -69,13 +69,13 @@ def _shared(dialect: Native) -> Row | None:
             unit="percentunit",
         ),
         panel(
-            "Kernel activity by container",
+            "Kernel activity of sharers",
             "Who of them uses it? By process, so that the parts add up to the GPU's.",
             (contract.shared_activity(dialect, Signal.KERNEL), HOLDER_LEGEND),
             unit="percentunit",
         ),
         panel(
-            "Memory by container",
+            "Memory of sharers",
             "Who fills the memory? Nothing keeps them apart on time slices.",
             (contract.shared_memory(dialect), HOLDER_LEGEND),
             unit="bytes",

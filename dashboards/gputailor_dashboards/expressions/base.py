@@ -49,9 +49,7 @@ class Scope:
 CLUSTER: Final = Scope(clusters="$cluster", nodes="$node", namespaces="$namespace")
 #: What recorded series of namespaces and workloads are chosen by.
 BELONGING: Final = Scope(clusters="$cluster", namespaces="$namespace")
-WORKLOAD: Final = Scope(
-    clusters="$cluster", namespaces="$namespace", pods=f"$workload{POD_SUFFIX}"
-)
+WORKLOAD: Final = Scope(clusters="$cluster", namespaces="$namespace", pods=f"$workload{POD_SUFFIX}")
 DEVICES: Final = Scope(clusters="$cluster", nodes="$node", gpus="$gpu")
 #: Recording rules and alerts know no variables.
 RULES: Final = Scope(window="5m")
@@ -89,11 +87,42 @@ def joined(selector: str, more: str) -> str:
     return "{" + ",".join(part for part in (inside, more) if part) + "}"
 
 
-class Dialect(ABC):
-    """Queries of one exporter, within a scope. A query it cannot answer is None.
+class Untold:
+    """What an exporter may not tell: each answer is None until a dialect overrides it."""
 
-    A dialect answers what it can by overriding; what only some can tell is asked of these.
-    """
+    def lost(self, by: str = "") -> str | None:
+        """Number of devices that stopped answering, 0 where all do."""
+
+    def throttled(self) -> str | None:
+        """Share of time that clocks were held down, by device and reason."""
+
+    def xid_count(self) -> str | None:
+        """Number of Xid errors by device and code since the exporter started."""
+
+    def xid_last(self) -> str | None:
+        """Last Xid by device: its time in milliseconds, or its code where no time is known."""
+
+    def share(self) -> str | None:
+        """Share of the device per holder; None where the exporter names no pods."""
+
+    def activity(self, signal: str) -> str | None:
+        """Mean of a signal per holder, 0..1, where it is known for this holder alone."""
+
+    def busy(self) -> str | None:
+        """Share of time in which the device ran a kernel, per holder."""
+
+    def memory_used(self) -> str | None:
+        """Bytes in use per holder."""
+
+    def memory_peak_ratio(self) -> str | None:
+        """Highest memory in use / memory of the device, per holder."""
+
+    def holder_power(self) -> str | None:
+        """Watts that fall to each holder."""
+
+
+class Dialect(Untold, ABC):
+    """Queries of one exporter, within a scope. A query it cannot answer is None."""
 
     key: str
     title: str
@@ -125,12 +154,12 @@ class Dialect(ABC):
     @property
     def namespace_values(self) -> tuple[str, str]:
         """Namespaces of $cluster that hold devices."""
-        raise NotNamed(self.title)
+        raise PodsNotNamedError(self.title)
 
     @property
     def pod_values(self) -> tuple[str, str]:
         """Workloads in $namespace, by the names of their pods."""
-        raise NotNamed(self.title)
+        raise PodsNotNamedError(self.title)
 
     # -- devices, labelled cluster, node, gpu, slice ---------------------------------------------
     @abstractmethod
@@ -164,39 +193,6 @@ class Dialect(ABC):
     @abstractmethod
     def silent_exporters(self) -> str:
         """Number of exporters that do not answer, 0 where all do."""
-
-    def lost(self, by: str = "") -> str | None:
-        """Number of devices that stopped answering, 0 where all do."""
-        del by
-
-    def throttled(self) -> str | None:
-        """Share of time that clocks were held down, by device and reason."""
-
-    def xid_count(self) -> str | None:
-        """Number of Xid errors by device and code since the exporter started."""
-
-    def xid_last(self) -> str | None:
-        """Last Xid by device: its time in milliseconds, or its code where no time is known."""
-
-    # -- holders ---------------------------------------------------------------------------------
-    def share(self) -> str | None:
-        """Share of the device per holder; None where the exporter names no pods."""
-
-    def activity(self, signal: str) -> str | None:
-        """Mean of a signal per holder, 0..1, where it is known for this holder alone."""
-        del signal
-
-    def busy(self) -> str | None:
-        """Share of time in which the device ran a kernel, per holder."""
-
-    def memory_used(self) -> str | None:
-        """Bytes in use per holder."""
-
-    def memory_peak_ratio(self) -> str | None:
-        """Highest memory in use / memory of the device, per holder."""
-
-    def holder_power(self) -> str | None:
-        """Watts that fall to each holder."""
 
     def named(self, holders: str) -> str:
         """Add ``gpu`` and ``slice``, for the legend, to a query whose result is per holder."""
@@ -275,7 +271,7 @@ class Dialect(ABC):
         return f"sum by ({by}) (sum_over_time({series}[{RANGE}:5m])) / 12"
 
 
-class NotNamed(LookupError):
+class PodsNotNamedError(LookupError):
     """A board asks for pods on an exporter that names none: a slip in the board's list."""
 
     def __init__(self, title: str) -> None:

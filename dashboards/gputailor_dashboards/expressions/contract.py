@@ -46,14 +46,17 @@ def link_bytes(dialect: Native) -> str:
 
 
 def coverage(dialect: Native, by: str) -> str:
-    """Observed seconds / held seconds; the best-read of kernel and SM activity counts."""
+    """Observed seconds / held seconds, the best-read of kernel and SM activity; 1 at most.
+
+    Where an exporter begins, ``rate`` reaches differently far beyond the two counters' samples.
+    """
     observed = dialect.holders(m.CONTAINER_OBSERVED_SECONDS, signal="|".join(BUSY_SIGNALS))
     held = dialect.holders(m.CONTAINER_ALLOCATED_SECONDS)
     window = dialect.scope.window
     return (
-        f"(sum by ({by}) (max by ({HOLDER}) (rate({observed}[{window}])))"
+        f"clamp_max((sum by ({by}) (max by ({HOLDER}) (rate({observed}[{window}])))"
         f" or 0 * sum by ({by}) (rate({held}[{window}])))"
-        f" / (sum by ({by}) (rate({held}[{window}])) > 0)"
+        f" / (sum by ({by}) (rate({held}[{window}])) > 0), 1)"
     )
 
 

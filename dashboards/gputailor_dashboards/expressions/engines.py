@@ -68,9 +68,7 @@ LEGEND: Final = "{{namespace}}/{{pod}} "
 
 
 def _series(name: str, scope: Scope) -> str:
-    return name + matchers(
-        cluster=scope.clusters, namespace=scope.namespaces, pod=scope.pods
-    )
+    return name + matchers(cluster=scope.clusters, namespace=scope.namespaces, pod=scope.pods)
 
 
 def level(name: str, scope: Scope) -> str | None:

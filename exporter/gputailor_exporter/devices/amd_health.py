@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from gputailor_exporter.devices.amd_metrics import GpuMetrics
-from gputailor_exporter.devices.base import DeviceReading, PcieLink
+from gputailor_exporter.devices.base import DeviceReading, PcieLink, Reason
 from gputailor_exporter.devices.drm_hwmon import Sensors
 from gputailor_exporter.devices.drm_link import read_pcie_link
 from gputailor_exporter.devices.drm_sysfs import DeviceFiles, Slowly, names_in
@@ -19,6 +19,7 @@ _ERRORS_SECONDS: Final = 60.0
 _LEVELS_SECONDS: Final = 600.0
 
 _CLOCKS: Final = {"graphics": "pp_dpm_sclk", "memory": "pp_dpm_mclk"}
+_BLOCK: Final = "_err_count"
 _ERRORS: Final = {"ue": "uncorrected", "ce": "corrected"}
 
 
@@ -30,6 +31,7 @@ class Health:
         self._files = files
         self._on = collectors
         self._sensors = Sensors(files)
+        self._counting: set[str] = set()  # blocks that told their errors once
         self._link: Slowly[PcieLink | None] = Slowly(
             _LINK_SECONDS, lambda: read_pcie_link(files), files
         )
@@ -76,14 +78,38 @@ class Health:
         return found
 
     def _read_errors(self) -> dict[str, int]:
-        """Return errors of all blocks by severity ("ue: 0", "ce: 3"); empty without RAS."""
+        """Return errors of all blocks by severity; empty without RAS.
+
+        A block that does not count is left out. One that did, and does not tell now (the driver
+        says "Query currently inaccessible" during a reset), leaves the sum unknown: without it the
+        sum would fall, and rise by old errors later.
+        """
+        names = {name for name in names_in(self._files.folder / "ras") if name.endswith(_BLOCK)}
         sums: dict[str, int] = {}
-        for name in names_in(self._files.folder / "ras"):
-            if not name.endswith("_err_count"):
-                continue
-            for line in (self._files.text("ecc_errors", f"ras/{name}") or "").splitlines():
-                kind, _, count = line.partition(":")
-                severity = _ERRORS.get(kind.strip())
-                if severity is not None and count.strip().isdecimal():
-                    sums[severity] = sums.get(severity, 0) + int(count)
+        reason = None
+        for name in sorted(names | self._counting):
+            text = self._files.text("ecc_errors", f"ras/{name}")
+            counts = _counts(text or "")
+            if counts:
+                self._counting.add(name)
+            elif text is not None or name in self._counting:
+                reason = self._files.reasons.get("ecc_errors", Reason.NO_SAMPLES)
+            for severity, count in counts.items():
+                sums[severity] = sums.get(severity, 0) + count
+        if reason is not None:
+            self._files.reasons["ecc_errors"] = reason
+            return {}
+        if sums:
+            self._files.reasons.pop("ecc_errors", None)
         return sums
+
+
+def _counts(text: str) -> dict[str, int]:
+    """Errors of one block by severity ("ue: 0", "ce: 3"); empty where it does not tell both."""
+    found = {}
+    for line in text.splitlines():
+        kind, _, count = line.partition(":")
+        severity = _ERRORS.get(kind.strip())
+        if severity is not None and count.strip().isdecimal():
+            found[severity] = int(count)
+    return found if len(found) == len(_ERRORS) else {}

@@ -161,13 +161,11 @@ class NvmlBackend:
         handles: dict[str, Any] = {}
         silent: set[int] = set()
         for index, outcome in self._ask_boards(count):
-            if isinstance(outcome, Exception):
+            board, trouble = self._board(index, outcome, found)
+            if trouble:
                 silent.add(index)
                 if index not in self._silent:  # said once, not at each discovery
-                    _LOG.warning("GPU %d does not answer: %s", index, _words(outcome))
-                board = self._kept(index, outcome)
-            else:
-                board = outcome
+                    _LOG.warning("GPU %d does not answer: %s", index, trouble)
             for identity, handle in board:
                 found[identity.uuid] = identity
                 handles[identity.uuid] = handle
@@ -192,12 +190,24 @@ class NvmlBackend:
         )
         return [(int(index), outcome) for index, outcome in outcomes.items()]
 
+    def _board(
+        self, index: int, outcome: _Board | Exception, found: Mapping[str, DeviceIdentity]
+    ) -> tuple[_Board, str]:
+        """A GPU with its instances, and what is wrong with it in words (empty: nothing).
+
+        ``found``: the devices met before it; a second GPU of one UUID would be taken for the first.
+        """
+        if isinstance(outcome, Exception):
+            return self._kept(index, outcome), _words(outcome)
+        uuid = outcome[0][0].uuid
+        if uuid in found:
+            return [], f"it says the UUID of GPU {found[uuid].index}, {uuid}"
+        return outcome, ""
+
     def _kept(self, index: int, error: Exception) -> _Board:
         """What is known of a GPU that does not say who it is: it may well go on being read."""
-        if isinstance(error, pynvml.NVMLError):
+        if not isinstance(error, DeviceError):  # an answer, and not one of a GPU that is well
             return []
-        if not isinstance(error, DeviceError):
-            raise error
         return [
             (device, self._handles[uuid])
             for uuid, device in self._known.items()
@@ -334,4 +344,8 @@ def _give_back(devices: list[ReadDevice]) -> None:
 
 
 def _words(error: Exception) -> str:
-    return describe(error) if isinstance(error, pynvml.NVMLError) else str(error)
+    if isinstance(error, pynvml.NVMLError):
+        return describe(error)
+    if isinstance(error, UnicodeDecodeError):
+        return f"its UUID is no text: {error.object!r}"
+    return str(error) if isinstance(error, DeviceError) else repr(error)

@@ -49,7 +49,8 @@ def board_and_instances(
     """Identity and handle of a GPU, then of its MIG instances.
 
     What is ``known`` of an unchanged GPU is not asked again. Raises ``NVMLError`` where the GPU
-    does not answer; a MIG instance that does not is left out.
+    does not answer, ``UnicodeDecodeError`` where its UUID is no text; a MIG instance of that kind
+    is left out.
     """
     handle = call("nvmlDeviceGetHandleByIndex", index)
     uuid = call("nvmlDeviceGetUUID", handle)
@@ -62,7 +63,7 @@ def board_and_instances(
     for place in range(_places(handle) if mig else 0):
         instance = _fact("nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
         if instance is not None:
-            with suppress(pynvml.NVMLError):
+            with suppress(pynvml.NVMLError, UnicodeDecodeError):
                 found.append((_instance(board, instance), instance))
     return found
 
@@ -104,7 +105,7 @@ def _identify(
         compute_capability="{}.{}".format(*capability) if capability else "",
         driver_version=versions.driver,
         cuda_version=versions.cuda,
-        pci_bus_id="" if pci is None else pci.busId,
+        pci_bus_id=_bus_id(pci),
         mig_enabled=mig,
     )
 
@@ -139,6 +140,14 @@ def _profile(handle: Any) -> str:
     if parts.computeInstanceSliceCount != parts.gpuInstanceSliceCount:
         return f"{parts.computeInstanceSliceCount}c.{profile}"
     return profile
+
+
+def _bus_id(pci: Any) -> str:
+    """The PCI address; empty where the driver does not tell, or tells no text."""
+    try:
+        return "" if pci is None else str(pci.busId)
+    except UnicodeDecodeError:  # the binding decodes when the field is read
+        return ""
 
 
 def _fact(function: str, *arguments: Any) -> Any:

@@ -12,6 +12,8 @@ from gputailor_exporter.metrics import ThrottleReason
 
 #: Limits beyond which a number is nonsense; well above any device.
 MOST_WATTS: Final = 20_000.0
+#: A card that answers draws something, and may: NVML's least unit. 0 is a blank.
+LEAST_WATTS: Final = 1e-3
 MOST_MEGAHERTZ: Final = 20_000.0
 #: From 1 up: a blank comes as 0 or, where the call is signed, as -1 to -16.
 CELSIUS: Final = (1.0, 250.0)
@@ -54,7 +56,7 @@ def read_memory(calls: Calls, handle: Any) -> Memory | None:
 def read_power(calls: Calls, handle: Any) -> float | None:
     """Watts drawn."""
     milliwatts = calls.ask("power", "nvmlDeviceGetPowerUsage", handle)
-    return calls.number("power", scaled(milliwatts, 1e-3), 0.0, MOST_WATTS)
+    return calls.number("power", scaled(milliwatts, 1e-3), LEAST_WATTS, MOST_WATTS)
 
 
 def read_power_limit(calls: Calls, handle: Any) -> float | None:
@@ -64,7 +66,7 @@ def read_power_limit(calls: Calls, handle: Any) -> float | None:
         ("nvmlDeviceGetEnforcedPowerLimit", handle),
         ("nvmlDeviceGetPowerManagementLimit", handle),
     )
-    return calls.number("power_limit", scaled(milliwatts, 1e-3), 0.0, MOST_WATTS)
+    return calls.number("power_limit", scaled(milliwatts, 1e-3), LEAST_WATTS, MOST_WATTS)
 
 
 def read_energy(calls: Calls, handle: Any) -> float | None:

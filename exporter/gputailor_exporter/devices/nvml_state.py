@@ -16,6 +16,7 @@ from gputailor_exporter.devices.base import DeviceState, Fabric, Reason
 from gputailor_exporter.devices.nvml_calls import Calls
 from gputailor_exporter.devices.nvml_health import (
     CELSIUS,
+    LEAST_WATTS,
     MOST_WATTS,
     read_clocks,
     read_power_limit,
@@ -143,7 +144,7 @@ def read_power_limit_default(calls: Calls, handle: Any) -> float | None:
     """Watts of the limit that holds after a restart."""
     value = "power_limit_default"
     milliwatts = calls.ask(value, "nvmlDeviceGetPowerManagementDefaultLimit", handle)
-    return calls.number(value, scaled(milliwatts, 1e-3), 0.0, MOST_WATTS)
+    return calls.number(value, scaled(milliwatts, 1e-3), LEAST_WATTS, MOST_WATTS)
 
 
 def read_power_limit_max(calls: Calls, handle: Any) -> float | None:
@@ -151,7 +152,7 @@ def read_power_limit_max(calls: Calls, handle: Any) -> float | None:
     value = "power_limit_max"
     limits = calls.ask(value, "nvmlDeviceGetPowerManagementLimitConstraints", handle)
     milliwatts = None if limits is None else limits[1]
-    return calls.number(value, scaled(milliwatts, 1e-3), 0.0, MOST_WATTS)
+    return calls.number(value, scaled(milliwatts, 1e-3), LEAST_WATTS, MOST_WATTS)
 
 
 def read_fan_speed(calls: Calls, handle: Any) -> float | None:

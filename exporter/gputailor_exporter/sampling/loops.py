@@ -11,6 +11,9 @@ log = logging.getLogger(__name__)
 
 #: A step that is due at once, again and again, is taken so often at most.
 MOST_OFTEN_SECONDS: Final = 0.01
+#: How long after an unexpected error the next step is taken at the earliest: it is likely to fail
+#: again, and each failure writes its traceback to the log.
+ERROR_PAUSE_SECONDS: Final = 1.0
 
 
 class Loop:
@@ -72,14 +75,18 @@ class Loop:
     def _run(self) -> None:
         while not self._stop.is_set():
             self.busy_since = self._now()
+            failed = False
             try:
                 self._step()
             except Exception:
+                failed = True
                 log.exception("%s: an unexpected error; going on", self.name)
                 self._on_error(self.name)
             self.busy_since = None
             self.hung = False
-            if self.pause is None:
+            if failed:
+                self._stop.wait(max(self._interval, ERROR_PAUSE_SECONDS))
+            elif self.pause is None:
                 self._stop.wait(self._interval)
             else:
                 self._woken.wait(max(self.pause(self._now()), MOST_OFTEN_SECONDS))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import h11
 
 from gputailor_exporter import __version__
+from gputailor_exporter.serving.exposition import encodable
 from gputailor_exporter.serving.negotiation import accepts_gzip, choose_format, wait_seconds
 from gputailor_exporter.serving.webaccess import Rules
 
@@ -38,7 +39,7 @@ def _answer(status: int, content_type: str, body: bytes, **headers: str) -> Answ
 def refusal(status: int, text: str, **headers: str) -> Answer:
     """Return an answer of one line: the status in words and why."""
     line = f"{status} {HTTPStatus(status).phrase}: {text}\n"
-    return _answer(status, PLAIN, line.encode(), **headers)
+    return _answer(status, PLAIN, encodable(line).encode(), **headers)
 
 
 def answer(server: "MetricsServer", request: h11.Request, now: float) -> Answer:
@@ -111,7 +112,8 @@ def _landing(source: "SnapshotSource") -> Answer:
         source.snapshot(), ready=source.ready, healthy=source.healthy, trouble=source.trouble
     )
     policy = {"Content_Security_Policy": landing.POLICY}
-    return _answer(HTTPStatus.OK, "text/html; charset=utf-8", text.encode(), **policy)
+    body = encodable(text).encode()
+    return _answer(HTTPStatus.OK, "text/html; charset=utf-8", body, **policy)
 
 
 def _probe(path: str, source: "SnapshotSource") -> Answer:
@@ -121,4 +123,4 @@ def _probe(path: str, source: "SnapshotSource") -> Answer:
         lines = ["unhealthy: the watchdog stands still, or a new process was needed in vain"]
     lines += [f"device {uuid} does not answer" for uuid in source.down()]
     status = HTTPStatus.OK if fine else HTTPStatus.SERVICE_UNAVAILABLE
-    return _answer(status, PLAIN, ("\n".join(lines) + "\n").encode())
+    return _answer(status, PLAIN, (encodable("\n".join(lines)) + "\n").encode())

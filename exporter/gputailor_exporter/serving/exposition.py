@@ -45,6 +45,15 @@ _BOUND_TEXTS: Final = (*(go_text(bound) for bound in HISTOGRAM_BOUNDS), "+Inf")
 _large = lru_cache(maxsize=8192)(go_text)
 
 
+def encodable(text: str) -> str:
+    r"""Return a text that UTF-8 can carry, and other texts of its own kind apart from it.
+
+    Names of files, users and the command line may hold bytes that are no UTF-8. Python keeps them
+    as lone surrogates; here they become ``\udcNN``.
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def base_name(family: Family) -> str:
     """Return the OpenMetrics name of a family: a counter's without ``_total``."""
     return family.name.removesuffix("_total") if family.kind is Kind.COUNTER else family.name
@@ -146,4 +155,4 @@ def _beginning(name: str, labels: dict[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return encodable(value).replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

@@ -169,7 +169,7 @@ class WebAccess:
             return
         self._seen = seen  # taken before the reading: what changes meanwhile is seen next time
         try:
-            found = load_web_config(config.files[0])
+            found = load_web_config(config.files[0], may_be_empty=False)
         except WebConfigError as error:
             self._retry_at = self._clock() + RETRY_SECONDS
             if self._said != (seen, str(error)):

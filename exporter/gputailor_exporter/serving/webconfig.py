@@ -53,6 +53,8 @@ _HEADERS: Final[Mapping[str, tuple[str, ...]]] = {
     "X-Frame-Options": ("deny", "sameorigin"),
     "X-XSS-Protection": (),
 }
+#: RFC 9110, 5.5, without its obsolete bytes above ASCII. Anything else would fail each answer.
+_HEADER_VALUE: Final = re.compile(r"(?:[!-~](?:[ \t!-~]*[!-~])?)?")
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -74,8 +76,12 @@ class WebConfig:
     files: tuple[Path, ...] = ()  # the first is the web-config file
 
 
-def load_web_config(path: Path) -> WebConfig:
-    """Read ``path``; raises ``WebConfigError`` for anything missing, wrong or not supported."""
+def load_web_config(path: Path, *, may_be_empty: bool = True) -> WebConfig:
+    """Read ``path``; raises ``WebConfigError`` for anything missing, wrong or not supported.
+
+    ``may_be_empty`` False: neither is a file without any content taken, which is what one looks
+    like while it is being written anew. It must not open the door for that moment.
+    """
     import yaml  # noqa: PLC0415 - only who uses the file needs the library
 
     try:
@@ -84,6 +90,8 @@ def load_web_config(path: Path) -> WebConfig:
         raise WebConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise WebConfigError(f"{path}: is not YAML: {error}") from error
+    if content is None and not may_be_empty:
+        raise WebConfigError(f"{path}: is empty; for no rules at all write {{}} into it")
     top = _section(path, "the file", {} if content is None else content, _TOP_KEYS)
     users = _users(path, top.get("basic_auth_users") or {})
     headers = _headers(path, top.get("http_server_config") or {})
@@ -123,12 +131,13 @@ def _tls_context(path: Path, section: Mapping[str, Any]) -> "ssl.SSLContext":
             raise WebConfigError(f"{path}: tls_server_config: give {name} or {name}_file, not both")
     verify = ssl.VerifyMode[_client_auth(path, section)]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    for key, bound, default in (
-        ("min_version", "minimum_version", "TLS12"),
-        ("max_version", "maximum_version", "TLS13"),
-    ):
-        version = _one_of(path, key, section.get(key) or default, _VERSIONS)
-        setattr(context, bound, ssl.TLSVersion[version])
+    lowest, highest = (
+        ssl.TLSVersion[_one_of(path, key, section.get(key) or default, _VERSIONS)]
+        for key, default in (("min_version", "TLS12"), ("max_version", "TLS13"))
+    )
+    if lowest > highest:
+        raise WebConfigError(f"{path}: min_version is above max_version: nobody could connect")
+    context.minimum_version, context.maximum_version = lowest, highest
     if section.get("prefer_server_cipher_suites", True):
         context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
     if section.get("cipher_suites"):
@@ -141,16 +150,21 @@ def _tls_context(path: Path, section: Mapping[str, Any]) -> "ssl.SSLContext":
             certificate, key = (
                 files.enter_context(_pem(path, section, name)) for name in ("cert", "key")
             )
-            context.load_cert_chain(certificate, key)
+            context.load_cert_chain(certificate, key, _no_passphrase)
         # Relative names are relative to the file, as everywhere in the Prometheus world.
         if section.get("client_ca_file"):
             context.load_verify_locations(path.parent / str(section["client_ca_file"]))
         elif section.get("client_ca"):
             context.load_verify_locations(cadata=str(section["client_ca"]))
-    except OSError as error:  # also ssl.SSLError
+    except (OSError, TypeError, ValueError) as error:  # also ssl.SSLError; no ASCII, no passphrase
         raise WebConfigError(f"{path}: the certificate or key cannot be used: {error}") from error
     context.verify_mode = verify
     return context
+
+
+def _no_passphrase() -> str:
+    """Stand in for OpenSSL's question on the terminal, at which a service would wait for ever."""
+    raise ValueError("it is encrypted; expected a key without a passphrase")
 
 
 @contextmanager
@@ -229,8 +243,9 @@ def _require_readable(path: Path, key: str, file: Path) -> None:
     try:
         with file.open("rb"):
             pass
-    except OSError as error:
-        text = f"{path}: tls_server_config: {key}: {file} cannot be read: {error.strerror}"
+    except (OSError, ValueError) as error:  # a name with a zero byte
+        said = getattr(error, "strerror", None) or error
+        text = f"{path}: tls_server_config: {key}: {file} cannot be read: {said}"
         raise WebConfigError(text) from error
 
 
@@ -257,8 +272,11 @@ def _headers(path: Path, section: object) -> dict[str, str]:
         raise WebConfigError(f"{path}: http2 must be true or false")
     found = _section(path, "headers", http.get("headers") or {}, frozenset(_HEADERS))
     for name, value in found.items():
-        if not isinstance(value, str) or "\n" in value or "\r" in value:
-            raise WebConfigError(f"{path}: headers: {name} must be one line of text")
+        if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
+            raise WebConfigError(
+                f"{path}: headers: {name} must be one line of ASCII text without blanks around it, "
+                f"not {value!r}"
+            )
         if _HEADERS[name] and value not in ("", *_HEADERS[name]):
             raise WebConfigError(f"{path}: headers: {name} must be {' or '.join(_HEADERS[name])}")
     return {name: value for name, value in found.items() if value}

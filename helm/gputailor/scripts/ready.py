@@ -1,7 +1,8 @@
+# ruff: noqa: INP001 - a script that the chart's test pod runs
 """What ``helm test`` runs: whether exporters, agent, its first pass and its Prometheus are there.
 
 Arguments: seconds to wait, then ``exporter=URL`` and ``agent=URL``, whichever the chart installs.
-It prints a line for each check, and ends with 1 and what to do where one does not come true in time.
+It prints a line for each check, and ends with 1 and what to look at where one does not come true.
 Nothing but the standard library: it runs in the agent's or the exporter's own image.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable
 
 #: What a check says that is not so: not yet, or what is wrong.
 Told = tuple[bool, str]
+OK = 200
 READINGS = ("scrape", "history")
 
 
@@ -33,25 +35,25 @@ def get(url: str) -> tuple[int, str]:
 def exporter(base: str) -> Told:
     """Somebody answers at the exporters' Service, and devices are read."""
     status, text = get(f"{base}/readyz")
-    return status == 200, f"exporter: {text.strip() or status}"  # noqa: PLR2004
+    return status == OK, f"exporter: {text.strip() or status}"
 
 
 def api(base: str) -> Told:
     """The agent serves pages and API."""
     status, text = get(f"{base}/healthz")
-    return status == 200, f"agent: {text.strip() or status}"  # noqa: PLR2004
+    return status == OK, f"agent: {text.strip() or status}"
 
 
 def first_pass(base: str) -> Told:
     """The agent rolled up what it has read, and has a first plan."""
     status, text = get(f"{base}/readyz")
-    return status == 200, f"first rollup and plan: {text.splitlines()[0] if text else status}"  # noqa: PLR2004
+    return status == OK, f"first rollup and plan: {text.splitlines()[0] if text else status}"
 
 
 def reading(base: str) -> Told:
     """The agent reads exporters or its Prometheus, and the last time went well."""
     status, text = get(f"{base}/api/v1/tasks")
-    if status != 200:  # noqa: PLR2004
+    if status != OK:
         return False, f"reading: {text.strip() or status}"
     jobs = [one for one in json.loads(text)["tasks"] if one["job"] in READINGS]
     for job in jobs:
@@ -92,9 +94,9 @@ def main(arguments: list[str]) -> int:
         kind, _, base = place.partition("=")
         for check in CHECKS[kind]:
             good, told = wait(check, base, until)
-            print("ok  " if good else "FAIL", told)  # noqa: T201 - what it is for
+            sys.stdout.write(f"{'ok  ' if good else 'FAIL'} {told}\n")
             if not good:
-                print(f"     look at: {ADVICE[kind]}")  # noqa: T201
+                sys.stdout.write(f"     look at: {ADVICE[kind]}\n")
                 return 1
     return 0
 

@@ -1,3 +1,12 @@
+{{- /* Helm renders the deepest folder first: tests/ready.yaml asks this before anything else. */ -}}
+{{- define "gputailor.guard" -}}
+{{- range list "preset" "monitoring" "networkPolicy" -}}
+{{- if not (hasKey $.Values .) -}}
+{{- fail (printf "%s is missing: these are the values of an older chart (helm upgrade --reuse-values); give --reset-then-reuse-values instead" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "gputailor.name" -}}
 {{- .Chart.Name | trunc 52 | trimSuffix "-" -}}
 {{- end -}}
@@ -128,13 +137,25 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 
+{{- /* As above for an object of Prometheus' operator, of which `.victoria` is the other's kind: where
+       its own are asked for, auto is no; and both would scrape and warn twice. */ -}}
+{{- define "gputailor.prometheus" -}}
+{{- $instead := eq (toString .root.Values.victoriaMetrics.enabled) "true" -}}
+{{- if and $instead (eq (toString .enabled) "true") -}}
+{{- fail (printf "%s and victoriaMetrics.enabled are both true: VictoriaMetrics' operator takes Prometheus' objects, too, and would scrape and warn twice; set one of them to false" .name) -}}
+{{- end -}}
+{{- if not (and $instead (eq (toString .enabled) "auto")) -}}
+{{- include "gputailor.wanted" . -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "gputailor.hasPodMonitor" -}}
-{{- include "gputailor.wanted" (dict "root" . "enabled" .Values.podMonitor.enabled "kind" "monitoring.coreos.com/v1/PodMonitor") -}}
+{{- include "gputailor.prometheus" (dict "root" . "name" "podMonitor.enabled" "enabled" .Values.podMonitor.enabled "kind" "monitoring.coreos.com/v1/PodMonitor") -}}
 {{- end -}}
 
 {{- define "gputailor.hasServiceMonitor" -}}
 {{- if not (include "gputailor.hasPodMonitor" .) -}}
-{{- include "gputailor.wanted" (dict "root" . "enabled" .Values.serviceMonitor.enabled "kind" "monitoring.coreos.com/v1/ServiceMonitor") -}}
+{{- include "gputailor.prometheus" (dict "root" . "name" "serviceMonitor.enabled" "enabled" .Values.serviceMonitor.enabled "kind" "monitoring.coreos.com/v1/ServiceMonitor") -}}
 {{- end -}}
 {{- end -}}
 
@@ -143,19 +164,40 @@ imagePullSecrets:
 {{- end -}}
 
 {{- define "gputailor.hasPrometheusRule" -}}
-{{- include "gputailor.wanted" (dict "root" . "enabled" .Values.prometheusRule.enabled "kind" "monitoring.coreos.com/v1/PrometheusRule") -}}
+{{- include "gputailor.prometheus" (dict "root" . "name" "prometheusRule.enabled" "enabled" .Values.prometheusRule.enabled "kind" "monitoring.coreos.com/v1/PrometheusRule") -}}
 {{- end -}}
 
 {{- define "gputailor.hasVmScrape" -}}
-{{- if or (eq (toString .Values.victoriaMetrics.enabled) "true") (not (include "gputailor.hasMonitor" .)) -}}
+{{- if not (include "gputailor.hasMonitor" .) -}}
 {{- include "gputailor.wanted" (dict "root" . "enabled" .Values.victoriaMetrics.enabled "kind" "operator.victoriametrics.com/v1beta1/VMServiceScrape") -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "gputailor.hasVmRule" -}}
-{{- if or (eq (toString .Values.victoriaMetrics.enabled) "true") (not (include "gputailor.hasPrometheusRule" .)) -}}
+{{- if not (include "gputailor.hasPrometheusRule" .) -}}
 {{- include "gputailor.wanted" (dict "root" . "enabled" .Values.victoriaMetrics.enabled "kind" "operator.victoriametrics.com/v1beta1/VMRule") -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* Rule files or dashboards (by `.pattern`) on our own metrics, and on those of other exporters that
+       are asked for by a value of the name that their file ends with: a list of paths. */ -}}
+{{- define "gputailor.chosen" -}}
+{{- $found := list -}}
+{{- range $path, $_ := .root.Files.Glob .pattern -}}
+{{- $other := "" -}}
+{{- range list "dcgm" "smi" -}}
+{{- if hasSuffix (printf "-%s" .) (trimSuffix (ext $path) $path) -}}{{- $other = . -}}{{- end -}}
+{{- end -}}
+{{- if or (not $other) (get $.root.Values $other) -}}
+{{- $found = append $found $path -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end -}}
+
+{{- /* Name of the object that holds the rule file `.path`. */ -}}
+{{- define "gputailor.ruleName" -}}
+{{- include "gputailor.fullname" .root -}}{{- base .path | trimSuffix ".yaml" | trimPrefix "gputailor" -}}
 {{- end -}}
 
 {{- define "gputailor.hasGrafanaDashboard" -}}

@@ -77,3 +77,13 @@ def test_wrong_options_say_what_there_is(capsys, tmp_path, arguments, told):
     code, _, err = run(capsys, tmp_path, *arguments)
     assert code == 2
     assert told in err
+
+
+def test_explain_cluster_tells_of_free_gpus_with_every_number(capsys, tmp_path):
+    for name in ("cluster", "unallocated"):
+        files = ("--archive", pages(tmp_path), "--inventory", inventory(tmp_path))
+        code = app.run("gputailor", ["explain", name, *map(str, files)])
+        out, err = capsys.readouterr()
+        assert (code, err) == (0, "")
+        assert "Unallocated GPUs (unallocated)" in out
+        assert "GPUs free in every hour" in out

@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gputailor_agent.model.packed import hour_of
+from gputailor_agent.model.sums import sum_of_hours
 from gputailor_agent.model.usage import Histogram, SignalUse
+from gputailor_agent.profiles import merge_rows
 from gputailor_agent.rollup import CounterRollup
 from gputailor_agent.rollup.owing import MOST_HOURS, completed, shared_out, with_histograms
 from gputailor_agent.rollup.state import decode_state, encode_state
+from gputailor_agent.rules.jointly import highest
 from tests.agent.rollup.exporter_model import Exporter, Job, run_pages, without_histograms
 
 HOUR = 3600
@@ -205,3 +209,13 @@ def test_what_another_exporter_measured_stays_as_it_is():
     late = {"kernel": Histogram(seconds=(1.0,) * 21)}
     assert with_histograms(other, late, "gputailor") == other
     assert with_histograms(row, late, "gputailor") != row
+
+
+def test_time_that_is_awaited_adds_up_over_hours_and_days_and_does_not_count_as_unread():
+    rows = kept(hourly([0.6], 5), {0, 3}).rows.values()
+    use = merge_rows(rows).signals["kernel"]
+    assert (use.observed_seconds, use.awaited_seconds) == (5 * HOUR, 2 * HOUR)
+    assert use.told_seconds == pytest.approx(use.histogram.total_seconds, abs=1)
+    day = sum_of_hours([hour_of(row) for row in rows])
+    assert day.detail.signals["kernel"].awaited == 2 * HOUR
+    assert highest([merge_rows(rows)], "kernel", 0.98) == 0.75

@@ -94,7 +94,7 @@ def crowded():
     """One job of which four rules have something to say."""
     levels = {**FP32, "sm": 0.45, "kernel": 1.0}
     usage, pods = job(6, TOLD, **levels, memory_gib=76)
-    made, world = profile(usage, pods, workload(framework="pytorch"))
+    made, world = profile(usage, pods, workload(framework="mindspore"))
     return msgspec.structs.replace(made, host=host(cpu_of_limit=0.97)), world
 
 

@@ -4,10 +4,18 @@ import msgspec
 import pytest
 
 from gputailor_agent.model.inventory import Distribution, Outcome, TaskClass
-from gputailor_agent.model.judgement import Confidence, Finding, Interval, Severity, SilenceKind
+from gputailor_agent.model.judgement import (
+    Confidence,
+    Finding,
+    Interval,
+    Severity,
+    Silence,
+    SilenceKind,
+)
+from gputailor_agent.reports.wording import say
 from gputailor_agent.rules.memory_bound import RULE
-from tests.agent.factories import DAY, HOUR, NOW, pod, row, rows, workload
-from tests.agent.rules.advice_parts import job, judged, key
+from tests.agent.factories import DAY, GIB, HOUR, NOW, pod, row, rows, workload
+from tests.agent.rules.advice_parts import job, judged, key, number
 
 BUSY = {"kernel": 0.9, "sm": 0.8}
 MINDSPORE = workload(framework="mindspore")
@@ -40,12 +48,12 @@ def test_case_24_a_program_that_takes_memory_in_advance_is_not_judged_by_it():
     assert (answer.kind, key(answer)) == (SilenceKind.UNKNOWN, "memory_bound.preallocates")
 
 
-def failing(gib, *, oom=False, hours=0.2):
+def failing(gib, *, oom=False, hours=0.2, work=MINDSPORE):
     start = NOW - 5 * HOUR
     usage = [row(start, **BUSY, memory_gib=gib, seconds=hours * HOUR)]
     dead = pod(start=start, finished=start + hours * HOUR, phase="Failed", oom=oom)
     failed = {"run-1": Outcome.FAILED}
-    return judged(RULE, usage, [dead], MINDSPORE, outcomes=failed, measured_since=start)
+    return judged(RULE, usage, [dead], work, outcomes=failed, measured_since=start)
 
 
 def test_a_short_run_that_failed_with_a_full_card_probably_ran_out_of_memory():
@@ -77,11 +85,38 @@ def test_one_failed_run_among_good_ones_counts():
     assert key(answer) == "memory_bound.failed"
 
 
-def test_what_pytorch_caches_counts_as_used_so_the_confidence_is_low():
-    answer = judged(RULE, *job(6, **BUSY, memory_gib=76))
+@pytest.mark.parametrize("framework", ["pytorch", "deepspeed", "huggingface"])
+def test_a_full_card_says_nothing_of_pytorch_which_keeps_what_it_has_freed(framework):
+    answer = judged(RULE, *job(6, **BUSY, memory_gib=79), workload(framework=framework))
+    assert isinstance(answer, Silence)
+    assert (answer.kind, key(answer)) == (SilenceKind.UNKNOWN, "memory_bound.cached")
+    assert "num_alloc_retries" in say(answer.message)
+
+
+def test_a_failed_run_with_a_full_card_is_told_of_pytorch_too():
+    answer = failing(0.951 * 80, work=workload(framework="pytorch"))
     assert isinstance(answer, Finding)
-    assert answer.confidence == Confidence.LOW
+    assert key(answer) == "memory_bound.failed"
     assert "memory_bound.risk_cache" in {risk.key for risk in answer.risks}
+
+
+def test_of_an_unknown_framework_a_full_card_is_a_weak_sign():
+    unknown = judged(RULE, *job(6, **BUSY, memory_gib=76), workload(framework=""))
+    known = judged(RULE, *job(6, **BUSY, memory_gib=76), MINDSPORE)
+    assert (unknown.confidence, known.confidence) == (Confidence.LOW, Confidence.MEDIUM)
+
+
+def test_the_model_that_the_arguments_name_is_counted_beside_the_peak():
+    usage, (one,) = job(6, **BUSY, memory_gib=76)
+    arguments = ("--model_name_or_path", "meta-llama/Llama-3.1-8B", "--bf16", "--optim",
+                 "adamw_torch", "--per_device_train_batch_size", "1")  # fmt: skip
+    container = msgspec.structs.replace(one.containers[0], args=arguments)
+    told = [msgspec.structs.replace(one, containers=(container,))]
+    answer = judged(RULE, usage, told, workload(framework="huggingface"))
+    assert key(answer) == "memory_bound.cached"
+    least = number(answer, "meta-llama/Llama-3.1-8B by arithmetic, least")
+    assert least.value > 80 * GIB  # 16 bytes of 8 billion parameters
+    assert "--bf16" in least.formula
 
 
 def test_a_server_is_told_of_fewer_bits_not_of_activations():
@@ -100,7 +135,7 @@ def test_a_server_is_told_of_fewer_bits_not_of_activations():
 def test_what_is_said_of_zero_and_fsdp_depends_on_how_it_is_spread(gpus, sharding, said):
     start = NOW - 6 * HOUR
     usage = [o for i in range(gpus) for o in rows(start, NOW, gpu=f"G{i}", **BUSY, memory_gib=76)]
-    work = workload(framework="pytorch", distribution=Distribution(sharding=sharding))
+    work = workload(framework="mindspore", distribution=Distribution(sharding=sharding))
     answer = judged(RULE, usage, [pod(gpus=gpus, start=start)], work)
     assert f"memory_bound.{said}" in {other.key for other in answer.not_chosen}
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gputailor_agent.model.inventory import Outcome, TaskClass
 from gputailor_agent.model.judgement import Confidence, Finding, Interval, Silence, SilenceKind
+from gputailor_agent.reports.wording import say
 from gputailor_agent.rules.mixed_precision import RULE
 from tests.agent.factories import (
     DAY,
@@ -46,14 +47,39 @@ def test_fp32_work_beside_idle_tensor_cores_is_told_to_use_them():
     assert answer.change.undo
 
 
-def test_what_it_brings_is_claimed_and_not_counted():
+def test_what_it_brings_is_told_by_recorded_jobs_and_not_counted():
     answer = judged(RULE, *job(6, TOLD, **FP32))
     assert isinstance(answer, Finding)
     assert answer.saving.gpu_hours_per_month is None
     assert answer.saving.money_per_month is None
-    assert answer.saving.why is not None
-    assert answer.saving.why.key == "mixed_precision.unquantified"
-    assert answer.slowdown == Interval(low=pytest.approx(0.2 + 0.8 / 3), high=1.0)
+    assert say(answer.saving.why, strict=True) == (
+        "how much faster it gets is known only after one run: of 29 recorded jobs of all kinds the "
+        "speed went to 0.68x to 1.65x of what it was, 0.97x in the median"
+    )
+    low, high = 0.2 + 0.8 / 1.65, 0.2 + 0.8 / 0.68
+    assert answer.slowdown == Interval(low=pytest.approx(low), high=pytest.approx(high))
+    assert "Lucid" in number(answer, "time left at most").formula
+
+
+def test_it_may_get_slower_and_the_words_ask_for_one_run():
+    answer = judged(RULE, *job(6, TOLD, **FP32))
+    assert answer.slowdown.high > 1 > answer.slowdown.low
+    assert say(answer.message, strict=True).endswith("try mixed precision (bfloat16) in one run")
+
+
+@pytest.mark.parametrize(
+    ("share", "confidence"), [(0.5, Confidence.MEDIUM), (0.499, Confidence.LOW)]
+)
+def test_work_that_could_gain_in_less_than_half_of_the_time_is_a_weak_sign(share, confidence):
+    answer = judged(RULE, *job(6, {**TOLD, "amp_candidate": share}, **FP32))
+    assert isinstance(answer, Finding)
+    assert answer.confidence == confidence
+
+
+def test_the_speed_ups_can_be_set_even_to_nothing():
+    told = {"speed_up_low": 0.0, "speed_up_high": 2.0}
+    answer = judged(RULE, *job(6, TOLD, **FP32), thresholds=told)
+    assert answer.slowdown == Interval(low=pytest.approx(0.6), high=pytest.approx(0.2 + 0.8 / 0.1))
 
 
 @pytest.mark.parametrize(

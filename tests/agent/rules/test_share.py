@@ -6,9 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputailor_agent.model.inventory import TaskClass
-from gputailor_agent.model.judgement import Confidence, Finding, Silence, SilenceKind
+from gputailor_agent.model.judgement import (
+    Confidence,
+    Finding,
+    Severity,
+    Silence,
+    SilenceKind,
+)
 from gputailor_agent.model.usage import HISTOGRAM_EDGES
+from gputailor_agent.reports.wording import say
 from gputailor_agent.rules import mig_slice
+from gputailor_agent.rules.interference import overlap, sharing_outlook
 from gputailor_agent.rules.share import RULE
 from tests.agent.factories import (
     DAY,
@@ -236,6 +244,59 @@ def test_a_single_pod_on_a_card_without_slices_has_nobody_to_share_with():
     assert key(judged(RULE, *small(), catalogue=without_mig())) == "share.alone"
 
 
+def kernel_time(*busy, memory_gib=10):
+    """Pods of a service of which only the time with a kernel is known."""
+    start = NOW - DAYS * DAY
+    names = [f"web-{place}" for place in range(len(busy))]
+    usage = [
+        one
+        for name, part in zip(names, busy, strict=True)
+        for one in rows(
+            start, NOW, pod=name, gpu=f"GPU-{name}", signals={"kernel": use(part)},
+            memory_gib=memory_gib,
+        )
+    ]  # fmt: skip
+    pods = [pod(name, start=start) for name in names]
+    return judged(RULE, usage, pods, workload("web", "Deployment", TaskClass.INFERENCE))
+
+
+def test_two_pods_of_which_only_kernel_time_is_known_are_worth_a_trial_and_never_safe():
+    answer = kernel_time(0.1, 0.2, 0.05)
+    assert isinstance(answer, Finding)
+    assert key(answer) == "share.pair"
+    assert answer.confidence == Confidence.LOW
+    assert answer.severity == Severity.LOW
+    assert answer.saving.gpu_hours_per_month is None
+    assert answer.saving.money_per_month is None
+    assert answer.change.params["tenants"] == 2
+    assert "safe" not in say(answer.message)
+
+
+def test_what_to_expect_of_the_two_busiest_is_told_by_recorded_pairs_with_their_source():
+    answer = kernel_time(0.1, 0.2, 0.05)
+    told = sharing_outlook((0.1, 0.2)).expected
+    (risk,) = [one for one in answer.risks if one.key == "share.risk_pairs"]
+    assert risk.params == {
+        "risk": told.risk, "median": told.slowdown_median, "most": told.slowdown_most,
+    }  # fmt: skip
+    assert number(answer, "slowdown of recorded pairs, 95 of 100").value == told.slowdown_most
+    assert "Lucid" in number(answer, "recorded pairs with one 10 % slower or more").formula
+    assert answer.slowdown.high >= told.slowdown_most
+
+
+def test_pairs_that_slowed_down_too_often_are_not_tried():
+    """Overlap of two at 0.38 is 0.1444, of two at 0.39 0.1521, where 6 of 10 pairs slowed down."""
+    assert isinstance(kernel_time(0.38, 0.38), Finding)
+    busier = kernel_time(0.39, 0.39)
+    assert (busier.kind, key(busier)) == (SilenceKind.UNKNOWN, "share.unknown")
+
+
+def test_by_kernel_time_alone_a_single_pod_or_too_much_memory_stays_unknown():
+    for answer in (kernel_time(0.1), kernel_time(0.1, 0.1, memory_gib=35)):
+        assert (answer.kind, key(answer)) == (SilenceKind.UNKNOWN, "share.unknown")
+        assert set(answer.missing_signals) >= {"sm", "dram"}
+
+
 def notebook(kernel, memory_gib=10):
     usage, pods = small(kernel=kernel, memory_gib=memory_gib)
     return judged(RULE, usage, pods, workload("nb", "Notebook", TaskClass.NOTEBOOK))
@@ -247,7 +308,8 @@ def test_notebooks_take_turns():
     assert key(answer) == "share.turns"
     assert answer.message.params["tenants"] == 4
     assert "nvidia.com/gpu.sharing-strategy: time-slicing" in answer.change.patch
-    assert "share.risk_memory" in {risk.key for risk in answer.risks}
+    assert {"share.risk_memory", "share.risk_pairs"} <= {risk.key for risk in answer.risks}
+    assert number(answer, "overlap of 4").value == pytest.approx(overlap((0.25,) * 4))
 
 
 @pytest.mark.parametrize(("kernel", "gib"), [(0.26, 10), (0.1, 40)])

@@ -122,7 +122,9 @@ def test_every_finding_has_an_ordered_slowdown_and_fits_the_memory(kernel, sm, d
     answer = judge(*job(kernel=kernel, sm=kernel * sm, dram=kernel * dram, memory_gib=memory))
     if isinstance(answer, Finding):
         assert answer.slowdown is not None
-        assert 1 <= answer.slowdown.low <= answer.slowdown.high
+        guessed = answer.message.key == "smaller_gpu.try_activity"
+        assert guessed or answer.slowdown.low >= 1
+        assert answer.slowdown.low <= answer.slowdown.high
         assert answer.message.params["need"] <= answer.message.params["usable"]
         if answer.confidence == Confidence.LOW:
             assert answer.saving.money_per_month is None

@@ -13,6 +13,7 @@ from gputailor_agent.model.judgement import (
     SilenceKind,
 )
 from gputailor_agent.rules import too_many_gpus
+from gputailor_agent.rules.margins import fewer_gpus_margins, widened
 from tests.agent.factories import (
     DAY,
     HOUR,
@@ -67,12 +68,24 @@ def test_gpus_that_never_worked_slow_nothing_down_when_they_go():
     assert answer.slowdown == Interval(low=1.0, high=1.0)
 
 
-def test_the_slowdown_is_bounded_by_packing_and_by_perfect_scaling():
+def test_the_slowdown_is_bounded_by_packing_and_by_perfect_scaling_with_measured_margins():
     answer = judge(*job([0.1] * 8))
     assert isinstance(answer, Finding)
     assert answer.change.params["gpus"] == 2
-    assert answer.slowdown == Interval(low=1.0, high=4.0)  # 8 x 0.1 / 2 = 0.4
+    margins = fewer_gpus_margins()
+    plain = Interval(low=1.0, high=4.0)  # 8 x 0.1 / 2 = 0.4
+    assert answer.slowdown == widened(plain, margins)
+    assert (answer.slowdown.low, answer.slowdown.high) == (1 / margins.low, 4 * margins.high)
     assert evidence(answer, "mean sm").value == pytest.approx(0.1)
+    (risk,) = [one for one in answer.risks if one.key == "too_many_gpus.risk_scaling"]
+    assert risk.params["high"] == answer.slowdown.high
+
+
+def test_the_margins_are_named_with_their_source():
+    for end in ("slowdown at least", "slowdown at most"):
+        formula = evidence(judge(*job([0.1] * 8)), end).formula
+        assert fewer_gpus_margins().source in formula
+    assert "Sia" not in evidence(judge(*job([0.9, 0.0])), "slowdown at most").formula
 
 
 def test_the_unused_share_is_saved():
@@ -194,7 +207,7 @@ def test_runs_of_other_sizes_narrow_the_slowdown():
     assert isinstance(answer, Finding)
     assert answer.change.params["gpus"] == 2
     assert answer.slowdown is not None
-    assert answer.slowdown.high == pytest.approx(2.5)
+    assert answer.slowdown.high == pytest.approx(2.5 * fewer_gpus_margins().high)
 
 
 @given(

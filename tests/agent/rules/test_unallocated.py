@@ -77,7 +77,11 @@ def test_a_node_that_stood_empty_for_a_day_could_be_given_back():
 def test_gpus_beside_others_on_a_node_are_told_but_save_nothing():
     answer = only(hours("a", (2.0,) * 24), hours("b", (1.0,) * 24))
     assert isinstance(answer, Finding)
-    assert answer.message.params["free"] == 3
+    assert say(answer.message) == (
+        "3 of 8 GPUs A100 of pool train were held by nobody in any of the last 24 hours, on nodes "
+        "that others use"
+    )
+    assert answer.severity == Severity.LOW
     assert answer.saving.money_per_month is None
     assert answer.saving.why is not None
     assert answer.saving.why.key == "unallocated.no_empty_node"

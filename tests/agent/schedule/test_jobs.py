@@ -8,6 +8,7 @@ from gputailor_agent.rollup import CounterRollup
 from gputailor_agent.schedule import ServiceSettings
 from gputailor_agent.schedule.jobs import before, jobs
 from gputailor_agent.schedule.jobs.idle import watch
+from gputailor_agent.schedule.noticing import idle_finding
 from gputailor_agent.sources.prometheus.lately import Lately
 from gputailor_agent.store import Store
 from gputailor_agent.store.ledger import Ledger
@@ -190,6 +191,16 @@ class Notices:
         self.plans.append(plan)
 
 
+def idle_at(heard):
+    """Times of the plans by which somebody is told of being idle."""
+    return [
+        plan.made_at
+        for plan in heard.plans
+        for verdict in plan.verdicts
+        if idle_finding(verdict) is not None
+    ]
+
+
 def test_where_plans_are_rare_a_workload_that_stopped_is_found_between_them(store):
     exporter = Exporter([Job(lambda t: float(t < T0 + HOUR), T0 + 5)], T0)
     service = service_of(store, exporter, T0, source=ExporterSource(exporter))
@@ -201,13 +212,7 @@ def test_where_plans_are_rare_a_workload_that_stopped_is_found_between_them(stor
         if now % 300 == 0:
             watch(service.parts, now)
     assert service.latest_plan().made_at == T0  # no other plan was made
-    found = [
-        plan.made_at
-        for plan in heard.plans
-        for verdict in plan.verdicts
-        if verdict.primary is not None and verdict.primary.rule == "idle"
-    ]
-    assert found[0] <= T0 + 5 * HOUR + 600  # four hours after it stopped
+    assert idle_at(heard)[0] <= T0 + 5 * HOUR + 600  # four hours after it stopped
 
 
 def test_a_workload_at_work_is_not_judged_between_plans(store, exporter):
@@ -267,6 +272,7 @@ def asked(store):
         service.parts.delivery = heard = Notices()
         service.parts.backfill.run(T0, T0 + HOUR + 180)
         service.recommend(T0 + HOUR + 180)
+        heard.plans.clear()
         return service, heard, server
 
     return begin
@@ -277,12 +283,7 @@ def test_out_of_a_prometheus_who_stopped_is_found_before_the_hour_is_kept(asked)
     for now in range(T0 + HOUR + 600, T0 + 5 * HOUR, 300):
         service.parts.backfill.run(T0, now // HOUR * HOUR + 180)
         watch(service.parts, now)
-    found = [
-        plan.made_at
-        for plan in heard.plans
-        for verdict in plan.verdicts
-        if verdict.primary is not None and verdict.primary.rule == "idle"
-    ]
+    found = idle_at(heard)
     # four hours after it stopped, within one look: not at the end of that hour
     assert T0 + 4.5 * HOUR <= found[0] <= T0 + 4.5 * HOUR + 600
     assert server.looks > 1

@@ -81,6 +81,50 @@ def test_a_lost_gpu_is_expected_and_not_present_and_the_others_go_on(rig):
     assert [d.uuid for d in rig.backend.devices()] == [lost.uuid, well.uuid]
 
 
+def garble(rig, text):
+    """Put a byte that is no UTF-8 into what the driver says."""
+    state = rig.driver.state
+    before = state.read_bytes()
+    state.write_bytes(before.replace(text.encode(), b"\xff", 1))
+    assert state.read_bytes() != before
+
+
+def test_a_gpu_whose_uuid_is_no_text_harms_only_itself(rig, caplog):
+    rig.add(uuid="GPU-odd")
+    well = rig.add()
+    garble(rig, "GPU-odd")
+    for _ in range(3):
+        assert [(d.index, d.uuid) for d in rig.backend.devices()] == [("1", well.uuid)]
+    assert rig.backend.expected() == 2
+    assert [line for line in caplog.messages if "GPU 0" in line] == [
+        "GPU 0 does not answer: its UUID is no text: b'\\xff'"
+    ]
+
+
+def test_a_gpu_whose_address_is_no_text_has_none(rig):
+    gpu = rig.add()
+    garble(rig, gpu.pci_bus_id)
+    assert [(d.uuid, d.pci_bus_id) for d in rig.backend.devices()] == [(gpu.uuid, "")]
+
+
+def test_a_slice_whose_uuid_is_no_text_is_left_out(rig):
+    slices = [FakeMig(name, "GPU MIG 1g.10gb", gi=gi) for gi, name in enumerate(("MIG-a", "MIG-b"))]
+    gpu = rig.add(mig_mode=1, mig=slices)
+    garble(rig, "MIG-a")
+    assert [d.uuid for d in rig.backend.devices()] == [gpu.uuid, "MIG-b"]
+
+
+def test_of_two_gpus_with_one_uuid_the_first_is_read_and_the_other_missed(rig, caplog):
+    for watts in (100.0, 200.0):
+        rig.add(uuid="GPU-same", power_watts=watts)
+    for _ in range(3):
+        (device,) = rig.backend.devices()
+    assert (device.index, rig.step(device).power_watts) == ("0", 100.0)
+    assert rig.backend.expected() == 2
+    said = [line for line in caplog.messages if "GPU 1" in line]
+    assert said == ["GPU 1 does not answer: it says the UUID of GPU 0, GPU-same"]
+
+
 def test_a_gpu_that_left_the_count_is_still_expected(rig):
     rig.add()
     rig.add()

@@ -44,6 +44,8 @@ def test_power_its_limit_and_energy_come_in_watts_and_joules(rig):
     [
         ("nvmlDeviceGetPowerUsage", 0xFFFFFFFF, "power"),
         ("nvmlDeviceGetPowerUsage", 2147483632, "power"),
+        ("nvmlDeviceGetPowerUsage", 0, "power"),
+        ("nvmlDeviceGetEnforcedPowerLimit", 0, "power_limit"),
         ("nvmlDeviceGetEnforcedPowerLimit", 0xFFFFFFFF, "power_limit"),
         ("nvmlDeviceGetTotalEnergyConsumption", 9223372036854775794, "energy"),
         ("nvmlDeviceGetTotalEnergyConsumption", (1 << 64) - 1, "energy"),

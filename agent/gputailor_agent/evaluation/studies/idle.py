@@ -4,6 +4,7 @@ Chosen on the first 60 % of the trace's time, reported on the rest. The product'
 its stated outlook (``rules.idle_outlook``) are judged on the later part as well, and on the whole.
 """
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -32,7 +33,7 @@ from gputailor_agent.evaluation.flags import (
 from gputailor_agent.evaluation.levels import Spells, read_trace
 from gputailor_agent.evaluation.outlooks import LEAST_SPELLS, OUTLOOK_MINUTES, outlook, outlooks
 from gputailor_agent.evaluation.statistics import share
-from gputailor_agent.rules.calibrated import calibrated
+from gputailor_agent.rules import idle
 
 GOAL: Final = 0.97
 LEVELS: Final = Source(
@@ -186,7 +187,7 @@ def run(folder: Path) -> Outcome:
     spells = read_trace(LEVELS.files(folder)).spells
     fitted, later = divided(spells)
     chosen = choose(fitted, GOAL)
-    shipped = dict(calibrated().idle.act_minutes)
+    shipped = times_to_act()
     figures = (
         _figure("plain 120-minute rule, later part", flag(later, _PLAIN_MINUTES), goal=None),
         _figure("default chosen here, later part", flag_policy(later, chosen), _told(chosen)),
@@ -214,6 +215,13 @@ def run(folder: Path) -> Outcome:
         ),
         not_evaluable=_CANNOT,
     )
+
+
+def times_to_act() -> dict[str, float | None]:
+    """Idle minutes by kind after which the rule ``idle`` acts unless it is set otherwise."""
+    own = {one.name: one.default for one in idle.RULE.thresholds}
+    minutes = {"from_start": own["start_act_minutes"], "went_idle": own["act_minutes"]}
+    return {kind: at if math.isfinite(at) else None for kind, at in minutes.items()}
 
 
 def calibrate(folder: Path) -> dict[str, object]:

@@ -4,6 +4,7 @@ The rule needs SM, tensor and FP32 activity, which these profiles lack. What can
 speed-up that it quotes, and whether utilisation alone would tell who gains.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,8 +160,11 @@ def calibrate(folder: Path) -> dict[str, object]:
     if not cases:
         raise EvaluationError(f"{folder}: {ALONE.file}: no job was measured with and without")
     speeds = [one.speed_up for one in cases]
-    told = {"least": min(speeds), "median": float(np.median(speeds)), "most": max(speeds)}
-    figures = {name: round(value, 2) for name, value in told.items()}
+    figures = {
+        "least": math.floor(min(speeds) * 100) / 100,  # outward, so that all lie inside
+        "median": round(float(np.median(speeds)), 2),
+        "most": math.ceil(max(speeds) * 100) / 100,
+    }
     source = f"jobs measured with and without it: {ALONE.origin} ({ALONE.licence})"
     return {"mixed_precision": {"source": source, "cases": len(cases), **figures}}
 

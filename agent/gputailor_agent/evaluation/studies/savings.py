@@ -22,9 +22,8 @@ from gputailor_agent.evaluation.base import (
 from gputailor_agent.evaluation.flags import HOUR_MINUTES, Thresholds, flag_policy
 from gputailor_agent.evaluation.levels import Spells, read_trace
 from gputailor_agent.evaluation.statistics import ratio_interval, upper_bound
-from gputailor_agent.evaluation.studies.idle import LEVELS, divided
+from gputailor_agent.evaluation.studies.idle import LEVELS, divided, times_to_act
 from gputailor_agent.rules import idle
-from gputailor_agent.rules.calibrated import calibrated
 
 _GOAL: Final = 0.9
 _UNSAFE_GOAL: Final = 1.0  # per 1,000 runs
@@ -54,21 +53,18 @@ _CANNOT: Final = (
 
 
 def policies() -> tuple[tuple[str, Thresholds], ...]:
-    """Thresholds that are compared: the rule's defaults to warn and to act, and the chosen ones.
+    """Thresholds that are compared: the rule's defaults to tell and to act, and what others do.
 
     The first is the most that any rule can free that waits for an hour to see that a GPU is idle.
     """
     own = {one.name: one.default for one in idle.RULE.thresholds}
+    notice = {"from_start": own["start_warn_minutes"], "went_idle": own["warn_minutes"]}
     return (
         ("every GPU after an hour", {"from_start": 60.0, "went_idle": 60.0}),
-        ("the rule's notice", _pair(own, "start_warn_minutes", "warn_minutes")),
-        ("the rule's action", _pair(own, "start_act_minutes", "act_minutes")),
-        ("the calibrated default", calibrated().idle.act_minutes),
+        ("the rule's notice", notice),
+        ("Job Defense Shield's times to cancel", {"from_start": 120.0, "went_idle": 300.0}),
+        ("the rule's action", times_to_act()),
     )
-
-
-def _pair(own: dict[str, float], start: str, went: str) -> dict[str, float | None]:
-    return {"from_start": own.get(start), "went_idle": own.get(went)}
 
 
 def oracle_hours(spells: Spells) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -118,7 +114,7 @@ def run(folder: Path) -> Outcome:
     trace = read_trace(LEVELS.files(folder))
     _, later = divided(trace.spells)
     runs = int(np.sum(trace.holdings >= later.started.min()))
-    shipped = calibrated().idle.act_minutes
+    shipped = times_to_act()
     flagged = flag_policy(later, shipped)
     unsafe = int(np.sum(flagged.resumed))
     share = saved_share(later, shipped)

@@ -64,7 +64,7 @@ _CANNOT: Final = (
     (
         "The form of the rule that reads SM width and DRAM activity second by second (rule "
         "share): these profiles have no SM, tensor or DRAM activity, only utilisation; there the "
-        "rule abstains."
+        "rule says 'try' at most."
     ),
     "Sharing by MIG: no slice was measured.",
     "Which pairs fight over the host's CPU: nothing of the host was recorded.",
