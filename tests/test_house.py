@@ -35,9 +35,7 @@ def test_no_module_is_longer_than_400_lines(repository):
 
 
 #: Longer than 50 lines, and why.
-LONG_FUNCTIONS = {
-    "agent/gputailor_agent/rules/idle.py:_evidence": "one entry per number, nothing is decided",
-}
+LONG_FUNCTIONS: dict[str, str] = {}
 
 
 def body_lines(function) -> int:

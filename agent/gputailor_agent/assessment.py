@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gputailor_agent.inventory.identity import IdentitySettings, resolve
 from gputailor_agent.inventory.naming import placed
-from gputailor_agent.ledger import set_aside
+from gputailor_agent.ledger import NOTHING_ASKED, Asked, asked_of, set_aside
 from gputailor_agent.model.inventory import Inventory, Resolution
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.model.ledger import Decision
@@ -49,6 +49,7 @@ class Assessment:
     plan: Plan
     profiles: list[Profile]
     resolution: Resolution
+    asked: Asked = NOTHING_ASKED
 
 
 DEFAULT_SETTINGS = AssessmentSettings()
@@ -93,7 +94,12 @@ def assess(
         problems=(*problems, *inventory.problems),
         sources=tuple(sources),
     )
-    return Assessment(plan=plan, profiles=profiles, resolution=resolution)
+    return Assessment(
+        plan=plan,
+        profiles=profiles,
+        resolution=resolution,
+        asked=asked_of(profiles, inventory, context.holdings),
+    )
 
 
 def assess_store(
@@ -155,7 +161,12 @@ def assess_store(
             sources=tuple(sources),
         )
     outlines.sort(key=lambda one: one.workload.id)
-    return Assessment(plan=plan, profiles=outlines, resolution=resolution)
+    return Assessment(
+        plan=plan,
+        profiles=outlines,
+        resolution=resolution,
+        asked=asked_of(outlines, inventory, context.holdings),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,8 @@ given; `--diff` shows what would change and changes nothing.
 
 Choose the Prometheus in the variable *Data source*. The menu at the top leads to the other
 dashboards on the same exporter, with time and variables; a node, GPU, namespace or workload in a
-table leads to its own dashboard. Dashboards are not editable, since the next version would overwrite
-what was edited: copy one instead.
+table leads to its own dashboard. Dashboards are not editable, since the next version would
+overwrite what was edited: copy one instead.
 
 ## What the numbers are
 

@@ -18,7 +18,7 @@ WHOLE_RULES: Final = {
     "target-instance-rule": _PLACE,
 }
 #: Panels that read counters as they are.
-COUNT_PANELS: Final = ("Last Xid", "Xid errors", "Memory rows and errors")
+COUNT_PANELS: Final = ("Xid errors", "Memory rows and errors")
 COUNTS: Final = (
     "These counts are shown as they stand, and say since when: a series of an Xid begins with its "
     "first error, which increase() would not count, and ECC errors of months ago still matter."

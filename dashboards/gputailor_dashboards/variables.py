@@ -147,7 +147,7 @@ def _xids(names: Sequence[str]) -> dict[str, Any]:
         title="Xid {{xid}}",
         text="{{node}} GPU {{gpu}}",
     )
-    return found | {"useValueForTime": "on"}
+    return found | {"useValueForTime": True}
 
 
 def _mark(name: str, expr: str, color: str, *, title: str, text: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from gputailor_dashboards.alerts import ALERTS
-from tests.dashboards.promtool import TARGET, expect, held, series
+from tests.dashboards.promtool import POD, TARGET, expect, held, series
 
 GPU = {"node": "node-a", "gpu": "0", "gpu_uuid": "GPU-0"}
 NODE = {"node": "node-a"}
@@ -180,16 +180,11 @@ CASES = {
     ),
     "GpuAllocationIdle": Case(
         at=160,
-        labels={
-            "node": "node-a",
-            "namespace": "lab",
-            "pod": "notebook-0",
-            "pod_uid": "u1",
-        },
+        labels=POD,
         fires=held(180),
         rests=held(180, active="0+30x180", watts=300),
         gone=held(180, observed="600x180"),
-    ),  # fmt: skip
+    ),
     "GpuNodeUnheld": Case(
         at=24 * HOUR + 30,
         labels=NODE,

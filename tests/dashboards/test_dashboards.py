@@ -97,7 +97,7 @@ def test_queries_use_only_variables_that_the_dashboard_has(dashboard):
             assert macros <= {"$__rate_interval", "$__range"}
 
 
-def test_series_by_device_name_node_and_gpu(dashboard):
+def test_case_37_series_by_device_name_node_and_gpu(dashboard):
     for one in drawn(dashboard):
         for target in one["targets"]:
             if "{{gpu}}" in target["legendFormat"] or "{{slice}}" in target["legendFormat"]:
@@ -116,7 +116,7 @@ def test_series_over_time_have_a_legend(dashboard):
             assert all(target["legendFormat"] for target in one["targets"]), one["title"]
 
 
-def test_gaps_are_not_joined_and_nothing_is_written_as_zero(dashboard):
+def test_case_40_gaps_are_not_joined_and_nothing_is_written_as_zero(dashboard):
     for one in drawn(dashboard):
         defaults = one["fieldConfig"]["defaults"]
         assert defaults["noValue"] not in {"", "0"}
@@ -250,7 +250,7 @@ def test_a_workloads_name_is_its_pods_without_what_controllers_add(pod, workload
     assert re.fullmatch(POD_NAME, pod).group(1) == workload
 
 
-def test_config_maps_carry_the_sidecars_label_and_fit_into_kubectl_apply():
+def test_case_38_config_maps_carry_the_sidecars_label_and_fit_into_kubectl_apply():
     for name in BUILDERS:
         document = publishing.config_map(name, json.loads(render(name)), publishing.Placing())
         assert document["metadata"]["labels"]["grafana_dashboard"] == "1"

@@ -37,7 +37,7 @@ def test_all_dashboards_come_into_a_folder_of_their_own(run, fake):
     assert outcomes(result) == dict.fromkeys(BUILDERS, "created")
     assert fake.folders == {"gputailor": "GPU Tailor"}
     assert set(fake.homes.values()) == {"gputailor"}
-    stored = {key: value for key, value in fake.dashboards[OURS].items()}
+    stored = dict(fake.dashboards[OURS])
     assert stored.pop("version") == 1
     assert stored.pop("id")
     assert stored == dashboard(OURS)

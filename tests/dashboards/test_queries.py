@@ -44,7 +44,7 @@ def server_of(name: str, request) -> Shown:
 
 
 @pytest.mark.parametrize("target", targets(), ids=str)
-def test_every_query_answers_with_numbers(target: Target, request):
+def test_case_37_every_query_answers_with_numbers(target: Target, request):
     server = server_of(target.dashboard, request)
     assert faults(target, server.numbers(target)) == "", target.query["expr"]
 

@@ -7,13 +7,15 @@ asks Prometheus 3. And days of a small cluster are asked in no more time than a 
 
 import math
 import re
+import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from gputailor_dashboards import publishing
-from gputailor_dashboards.generating import BUILDERS
+from gputailor_dashboards.generating import BUILDERS, generate
 from gputailor_dashboards.rules import Alert, Recording
 from tests.dashboards import history, large_history
 from tests.dashboards.asking import Shown, faults, marks, targets
@@ -54,6 +56,9 @@ class Pair:
         self.prometheus = prometheus
         self.victoria = Shown(victoria_url, prometheus.start, prometheus.end)
 
+    def searchable(self) -> bool:
+        return bool(self.victoria.instant("up"))
+
 
 @pytest.fixture(scope="module", params=EXPORTERS)
 def pair(request, tmp_path_factory):
@@ -64,9 +69,9 @@ def pair(request, tmp_path_factory):
         lines += copied(shown, exporter)
         store = tmp_path_factory.mktemp(f"victoria-{exporter}")
         server, url = victoria(store, in_milliseconds(lines))
-        found = Pair(shown, url)
-        eventually(lambda: found.victoria.instant("up"), "the history can be searched")
-        yield exporter, found
+        both = Pair(shown, url)
+        eventually(both.searchable, "the history can be searched")
+        yield exporter, both
         server.stop()
 
 
@@ -147,3 +152,16 @@ def timed(shown: Shown, target) -> float:
     numbers = large_history.asked(shown, target)
     assert numbers or not re.search(r"gputailor:", target.query["expr"]), target
     return time.perf_counter() - begun
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+def test_vmalert_takes_the_rule_files(exporter, tmp_path):
+    tool = shutil.which("vmalert")
+    if tool is None:
+        pytest.skip("no vmalert: apt-get install victoria-metrics")
+    generate(tmp_path)
+    path = tmp_path / "rules" / rule_file(exporter)
+    done = subprocess.run(
+        [tool, f"-rule={path}", "-dryRun"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr

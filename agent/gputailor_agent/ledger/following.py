@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gputailor_agent.ledger.changes import RELEASE, Made, made
+from gputailor_agent.ledger.asking import NOTHING_ASKED, Asked
+from gputailor_agent.ledger.changes import AT_ONCE, GIVING_BACK, Made, can_be_seen, made
 from gputailor_agent.ledger.deciding import ALL, DISMISSED
 from gputailor_agent.ledger.savings import outcome
 from gputailor_agent.ledger.setups import (
@@ -46,6 +47,7 @@ class _View(NamedTuple):
     verdicts: dict[str, Verdict]
     families: dict[str, list[Member]]
     decisions: dict[tuple[str, str], Decision]
+    asked: Asked
 
 
 def follow(
@@ -53,12 +55,14 @@ def follow(
     plan: Plan,
     profiles: Iterable[Profile],
     decisions: Iterable[Decision] = (),
+    asked: Asked = NOTHING_ASKED,
 ) -> list[Entry]:
     """Entries that change by ``plan``: new ones and those of ``known`` that moved on.
 
-    ``known``: the newest entry of each workload and rule. ``profiles``: what the plan was made of.
+    ``known``: the newest entry of each workload and rule. ``profiles``: what the plan was made of;
+    ``asked``: what the inventory told beside them.
     """
-    view = _view(plan, profiles, decisions)
+    view = _view(plan, profiles, decisions, asked)
     changed = []
     for key, (finding, primary) in view.found.items():
         entry = known.get(key)
@@ -73,7 +77,9 @@ def follow(
     return changed
 
 
-def _view(plan: Plan, profiles: Iterable[Profile], decisions: Iterable[Decision]) -> _View:
+def _view(
+    plan: Plan, profiles: Iterable[Profile], decisions: Iterable[Decision], asked: Asked
+) -> _View:
     found = {
         (verdict.workload.id, finding.rule): (finding, finding is verdict.primary)
         for verdict in plan.verdicts
@@ -87,6 +93,7 @@ def _view(plan: Plan, profiles: Iterable[Profile], decisions: Iterable[Decision]
         verdicts={verdict.workload.id: verdict for verdict in plan.verdicts},
         families=families(profiles, plan.verdicts),
         decisions={(one.workload_id, one.rule): one for one in decisions},
+        asked=asked,
     )
 
 
@@ -111,7 +118,7 @@ def _opened(finding: Finding, view: _View, number: int, *, primary: bool) -> Ent
         seen_at=view.now,
         updated_at=view.now,
         prediction=_prediction(finding, view.now, primary=primary),
-        before=_before(finding.workload_id, members, view.now),
+        before=_before(finding, members, view),
     )
 
 
@@ -128,11 +135,11 @@ def _prediction(finding: Finding, now: float, *, primary: bool) -> Prediction:
     )
 
 
-def _before(workload_id: str, members: list[Member], now: float) -> Period:
-    own = [one for one in members if one.profile.workload.id == workload_id]
+def _before(finding: Finding, members: list[Member], view: _View) -> Period:
+    own = [one for one in members if one.profile.workload.id == finding.workload_id]
     return Period(
-        setup=setup_of(own[-1]),
-        runs=runs_of(own, since=float("-inf"), until=now),
+        setup=setup_of(own[-1], view.asked, finding.change.params),
+        runs=runs_of(own, since=float("-inf"), until=view.now),
         price_per_gpu_hour=price_of(own[-1].verdict),
     )
 
@@ -156,7 +163,7 @@ def _living(entry: Entry, view: _View) -> Entry | None:
     if decided is not None:
         return decided
     members = known_families(view.families, entry.workload_id)
-    applied = _applied(entry, members, view.now) if entry.state != State.DISMISSED else None
+    applied = _applied(entry, members, view) if entry.state != State.DISMISSED else None
     if applied is not None:
         return applied
     if entry.key in view.found:
@@ -197,22 +204,22 @@ def _annotation(entry: Entry, view: _View) -> str | None:
     return None
 
 
-def _applied(entry: Entry, members: list[Member], now: float) -> Entry | None:
+def _applied(entry: Entry, members: list[Member], view: _View) -> Entry | None:
     """The entry as applied where the newest set-up of its family shows the change."""
     if not members or members[-1].verdict.state == "unknown":
         return None
-    newest = members[-1]
-    setup = setup_of(newest)
+    newest, now = members[-1], view.now
+    setup = setup_of(newest, view.asked, entry.prediction.params)
     much = made(entry.prediction, entry.before.setup, setup)
-    released = entry.prediction.change == RELEASE
-    if much == Made.NO or (released and _ended_by_itself(newest.profile, entry)):
+    change = entry.prediction.change
+    if much == Made.NO or (change in GIVING_BACK and _ended_by_itself(newest.profile, entry)):
         return None
     after = Period(setup=setup, price_per_gpu_hour=price_of(newest.verdict))
     return _with(
         entry,
         now,
         state=State.APPLIED,
-        applied_at=now if released else min(_begun(newest.profile, entry, now), now),
+        applied_at=now if change in AT_ONCE else min(_begun(newest.profile, entry, now), now),
         in_full=much == Made.FULL,
         after=after,
     )
@@ -251,7 +258,7 @@ def _found_again(entry: Entry, view: _View, members: list[Member]) -> Entry | No
         seen_at=view.now,
         missing_since=None,
         prediction=_prediction(finding, view.now, primary=primary),
-        before=_before(entry.workload_id, members, view.now),
+        before=_before(finding, members, view),
     )
 
 
@@ -265,6 +272,8 @@ def _missing(entry: Entry, view: _View) -> Entry | None:
     if view.now - entry.missing_since < EXPIRE_SECONDS:
         return None
     why = "the workload is gone" if verdict is None else "it is not found any more"
+    if verdict is not None and not can_be_seen(entry.prediction.change):
+        why = f"{why}; a change of this kind cannot be seen from outside"
     return _with(entry, view.now, state=State.EXPIRED, reason=entry.reason or why)
 
 
@@ -279,7 +288,7 @@ def _followed(entry: Entry, view: _View) -> Entry | None:
     if newest is not None:
         after = msgspec.structs.replace(
             after,
-            setup=setup_of(newest),
+            setup=setup_of(newest, view.asked, entry.prediction.params),
             runs=runs_of(members, since=entry.applied_at or view.now, until=view.now),
             price_per_gpu_hour=price_of(newest.verdict) or after.price_per_gpu_hour,
         )

@@ -7,6 +7,7 @@ pods stay (services) the GPUs held before are compared with the mean held since,
 
 from typing import Final, NamedTuple
 
+from gputailor_agent.ledger.changes import FREEING_NOTHING
 from gputailor_agent.ledger.setups import HOURS_PER_MONTH
 from gputailor_agent.model.judgement import Interval, Money
 from gputailor_agent.model.ledger import Entry, Period, Result
@@ -97,6 +98,8 @@ def _allowed(foretold: Interval | None) -> float:
 
 def _worth(entry: Entry, saved_hours: float, saved_money: Money | None) -> Result:
     """By money where it was foretold and is known, else by GPU hours."""
+    if entry.prediction.change in FREEING_NOTHING:
+        return Result.UNKNOWN
     foretold, amount = entry.prediction.gpu_hours_per_month, saved_hours
     money = entry.prediction.money_per_month
     if money is not None and saved_money is not None and money.currency == saved_money.currency:

@@ -6,15 +6,18 @@ workload (``…#4xgpu``): profiles that differ in that ending only are one famil
 
 from collections.abc import Iterable, Mapping
 from statistics import median
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from gputailor_agent.ledger.asking import NOTHING_ASKED, Asked, newest_use
 from gputailor_agent.model.inventory import Outcome
-from gputailor_agent.model.judgement import Money, Verdict
+from gputailor_agent.model.judgement import Money, Scalar, Verdict
 from gputailor_agent.model.ledger import RunFigures, Setup
-from gputailor_agent.model.profile import GpuUse, Profile, RunUse
+from gputailor_agent.model.profile import Profile, RunUse
 
 HOURS_PER_MONTH: Final = 730.0
 _HOUR: Final = 3600.0
+_NO_PARAMS: Final[Mapping[str, Scalar]] = MappingProxyType({})
 
 
 class Member(NamedTuple):
@@ -49,8 +52,11 @@ def _newness(member: Member) -> tuple[bool, float, str]:
     return (live, max(starts, default=0.0), member.profile.workload.id)
 
 
-def setup_of(member: Member) -> Setup:
-    """What the workload asks for as of the plan."""
+def setup_of(
+    member: Member, asked: Asked = NOTHING_ASKED, params: Mapping[str, Scalar] = _NO_PARAMS
+) -> Setup:
+    """What the workload asks for as of the plan; ``params``: of the change that is looked for."""
+    request = asked.of(member.profile.workload.id)
     profile = member.profile
     requests = profile.workload.gpu_requests
     return Setup(
@@ -59,21 +65,28 @@ def setup_of(member: Member) -> Setup:
         gpus=member.verdict.gpus_now,
         models=_newest_models(profile),
         shape="+".join(f"{one.count:g}x{one.resource.rpartition('/')[2]}" for one in requests),
+        cpus=request.cpus,
+        memory_bytes=request.memory_bytes,
+        deadline_seconds=request.deadline_seconds,
+        out_nodes=asked.out(nodes_of(params)),
     )
 
 
+def nodes_of(params: Mapping[str, Scalar]) -> tuple[str, ...]:
+    """Names of the nodes that a change is about."""
+    named = str(params.get("nodes") or "")
+    return tuple(name for name in named.split(", ") if name)
+
+
 def _newest_models(profile: Profile) -> tuple[str, ...]:
-    """Models that the newest run used: the window may hold runs from before a change."""
-    starts = {run.id: run.started or 0.0 for run in profile.runs}
-
-    def age(use: GpuUse) -> tuple[float, int]:
-        return (starts.get(use.run_id, 0.0), use.last_hour)
-
-    if not profile.gpus:
+    """Models that the newest run used."""
+    newest = newest_use(profile)
+    if newest is None:
         return profile.device_models
-    newest = max(profile.gpus, key=age).run_id
     models = {
-        use.device.model for use in profile.gpus if use.run_id == newest and use.device is not None
+        use.device.model
+        for use in profile.gpus
+        if use.run_id == newest.run_id and use.device is not None
     }
     return tuple(sorted(models)) or profile.device_models
 

@@ -42,6 +42,11 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     gpus: float  # held now; slices and shares count as their part
     models: tuple[str, ...] = ()
     shape: str = ""  # e.g. "1xmig-1g.10gb"
+    # of its newest run's container; None: nothing, or not known
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    deadline_seconds: float | None = None
+    out_nodes: tuple[str, ...] = ()  # of those that the finding names: cordoned or gone
 
 
 class RunFigures(msgspec.Struct, frozen=True, kw_only=True):

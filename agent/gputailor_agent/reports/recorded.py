@@ -31,8 +31,11 @@ MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
         "days, {needed:count} are needed before a service is judged",
         "recorded.idle.unknown_never_measured": "unknown: the log does not tell the use of "
         "{unknown:count} of {gpus:count} GPU(s); record utilization.gpu",
-        "recorded.smaller_gpu.risk_start": "the record may begin after the run did: a higher peak "
-        "while it started may be missing",
+        **{
+            f"recorded.{rule}.risk_start": "the record may begin after the run did: a higher peak "
+            "while it started may be missing"
+            for rule in ("mig_slice", "share", "smaller_gpu")
+        },
     }
 )
 

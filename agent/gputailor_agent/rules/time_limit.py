@@ -12,9 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from gputailor_agent.inventory.hints import DEADLINE_HINT
 from gputailor_agent.inventory.kinds import known_kind
-from gputailor_agent.model.inventory import Outcome, Pod
+from gputailor_agent.model.inventory import Outcome
 from gputailor_agent.model.judgement import (
     Change,
     Confidence,
@@ -40,6 +39,7 @@ from gputailor_agent.rules.base import (
     silence,
 )
 from gputailor_agent.rules.checkpoints import checkpoint_sign
+from gputailor_agent.rules.deadlines import deadline_of
 from gputailor_agent.rules.gates import GATE_MESSAGES, never_held
 from gputailor_agent.rules.pricing import is_service
 
@@ -49,7 +49,6 @@ _QUARTER: Final = 900
 _HALF: Final = 0.5
 _MANY: Final = 10
 _DEADLINE: Final = "DeadlineExceeded"
-_KUEUE: Final = "kueue.x-k8s.io/max-exec-time-seconds"
 _LINKS: Final = (
     "https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup",
 )
@@ -129,7 +128,7 @@ def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     if is_service(profile) or known_kind(profile.workload.kind).life == "service":
         return silence(_ID, profile, SilenceKind.NOT_APPLICABLE, message("time_limit.service"))
     pods = [pod for pod, _ in containers_of(profile, context)]
-    limit = _limit(profile, pods)
+    limit = deadline_of(profile.workload, pods)
     if limit is None:
         return silence(_ID, profile, SilenceKind.NOT_APPLICABLE, message("time_limit.none"))
     case = _case(profile, context, limits, limit)
@@ -138,15 +137,6 @@ def evaluate(profile: Profile, context: Context) -> Finding | Silence:
         missing = ("run times",)
         return silence(_ID, profile, SilenceKind.UNKNOWN, why, missing_signals=missing)
     return _judged(case)
-
-
-def _limit(profile: Profile, pods: list[Pod]) -> float | None:
-    """Lowest of the limits that are told, in seconds."""
-    workload = profile.workload
-    named = (workload.annotations.get(DEADLINE_HINT, ""), workload.labels.get(_KUEUE, ""))
-    told = [float(text) for text in named if text.replace(".", "", 1).isdigit()]
-    told += [pod.deadline_seconds for pod in pods if pod.deadline_seconds is not None]
-    return min((seconds for seconds in told if seconds > 0), default=None)
 
 
 def _case(profile: Profile, context: Context, limits: Limits, limit: float) -> _Case | None:

@@ -40,7 +40,7 @@ _HINTS: Final = {
     "unable to open": "check that the folder exists and that this user may write to it",
     "readonly": "this user may not write to the file or its folder",
     "read-only": "this user may not write to it",
-    "locked": "another process is in the middle of writing to it; it is tried again later",
+    "locked": "another process holds it in the middle of writing; stop that one or try again",
     "disk is full": "make room on the disk",
     "No space left": "make room on the database's disk",
     "disk I/O error": "is the disk full, a quota reached, or the file on a network share?",

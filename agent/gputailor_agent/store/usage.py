@@ -237,7 +237,7 @@ def _pods_among(
         listed = select(*names)
     else:
         columns = (cast([pod[place] for pod in pods], ARRAY(Text)) for place in (0, 1))
-        both = func.unnest(*columns).table_valued("namespace", "pod")
+        both = func.unnest(*columns).table_valued("namespace", "pod").render_derived()
         listed = select(both.c.namespace, both.c.pod)
     return tuple_(table.c.namespace, table.c.pod).in_(listed)
 
@@ -246,7 +246,7 @@ def _devices_among(table: Table, devices: Sequence[str], *, sqlite: bool) -> Col
     if sqlite:
         each = func.json_each(json.dumps(devices)).table_valued("value")
         return table.c.gpu_uuid.in_(select(each.c.value))
-    each = func.unnest(cast(list(devices), ARRAY(Text))).table_valued("value")
+    each = func.unnest(cast(list(devices), ARRAY(Text))).table_valued("value").render_derived()
     return table.c.gpu_uuid.in_(select(each.c.value))
 
 

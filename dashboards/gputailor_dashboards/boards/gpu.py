@@ -147,15 +147,9 @@ def _power(dialect: Dialect) -> Row | None:
 def _links(dialect: Dialect) -> Row | None:
     if not isinstance(dialect, Native):
         return None
-    direction = f"{DEVICE_LEGEND} {{{{direction}}}}"
     return row(
         "Links",
-        panel(
-            "PCIe",
-            "How much goes over PCIe, seen from the device?",
-            (dialect.rate(m.DEVICE_PCIE_BYTES, "direction"), direction),
-            unit="Bps",
-        ),
+        parts.pcie(dialect),
         panel(
             "PCIe link",
             "Generation and lanes now, and at most? Generation falls while nothing is sent.",
@@ -164,12 +158,8 @@ def _links(dialect: Dialect) -> Row | None:
             (dialect.gauge(m.DEVICE_PCIE_WIDTH), f"{DEVICE_LEGEND} lanes"),
             (dialect.gauge(m.DEVICE_PCIE_WIDTH_MAX), f"{DEVICE_LEGEND} lanes at most"),
         ),
-        panel(
-            "NVLink",
-            "How much goes over NVLink, and how much could?",
-            (dialect.rate(m.DEVICE_NVLINK_BYTES, "direction"), direction),
-            (dialect.gauge(m.DEVICE_NVLINK_CAPACITY), f"{DEVICE_LEGEND} at most"),
-            unit="Bps",
+        parts.nvlink(
+            dialect, (dialect.gauge(m.DEVICE_NVLINK_CAPACITY), f"{DEVICE_LEGEND} at most")
         ),
     )
 
@@ -188,16 +178,7 @@ def _errors(dialect: Dialect) -> Row | None:
             ),
             unit="cps",
         ),
-        panel(
-            "Xid errors",
-            "Which errors did it report, how many since its exporter started, and when last?",
-            (dialect.xid_count(), "count"),
-            (dialect.xid_last(), "last time"),
-            look=Look.TABLE,
-            labels=("node", "gpu", "xid"),
-            unit="none",
-            units={"last time": "dateTimeAsIso"},
-        ),
+        parts.xids(dialect),
     )
 
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from gputailor_dashboards.boards import parts
 from gputailor_dashboards.boards.board import EVERY, Board
 from gputailor_dashboards.expressions import contract
 from gputailor_dashboards.expressions.base import DEVICES, NODE_LEGEND, RANGE, Dialect
@@ -26,7 +27,7 @@ def questions(dialect: Dialect) -> tuple[Row, ...]:
     """Return the dashboard's rows of panels on this dialect."""
     return rows(
         _summary(dialect),
-        _xids(dialect),
+        row("Xid errors", parts.xids(dialect, width=24)),
         _memory(dialect) if isinstance(dialect, Native) else _memory_of_others(dialect),
         _heat(dialect),
         _links(dialect) if isinstance(dialect, Native) else None,
@@ -73,26 +74,6 @@ def _summary(dialect: Dialect) -> Row | None:
             look=Look.STAT,
             width=_SMALL,
             bad_from=90,
-        ),
-    )
-
-
-def _xids(dialect: Dialect) -> Row | None:
-    native = isinstance(dialect, Native)
-    return row(
-        "Xid errors",
-        panel(
-            "Xid errors",
-            "Which GPUs reported errors, how many since their exporter started, and when last?"
-            if native
-            else "Which error did each GPU report last? 0 is none; repeats cannot be seen by DCGM.",
-            (dialect.xid_count(), "count"),
-            (dialect.xid_last(), "last time" if native else "code"),
-            look=Look.TABLE,
-            width=24,
-            labels=("node", "gpu", "xid") if native else ("node", "gpu", "slice"),
-            unit="none",
-            units={"last time": "dateTimeAsIso"},
         ),
     )
 

@@ -1,81 +1,35 @@
 """Node: what do its GPUs do, and who holds them?"""
 
-from typing import Final
-
 from gputailor_dashboards.boards import parts
 from gputailor_dashboards.boards.board import EVERY, Board
-from gputailor_dashboards.expressions.base import DEVICE_LEGEND, DEVICES, Dialect
+from gputailor_dashboards.expressions.base import DEVICES, Dialect
 from gputailor_dashboards.expressions.native import DEVICE, Native
 from gputailor_dashboards.panels import Look, Row, panel, row, rows
 from gputailor_exporter import metrics as m
 from gputailor_exporter.metrics import Signal
 
-_SMALL: Final = 4
-
 
 def questions(dialect: Dialect) -> tuple[Row, ...]:
     """Return the dashboard's rows of panels on this dialect."""
     return rows(
-        _summary(dialect),
+        parts.now(
+            dialect,
+            panel(
+                "Power now",
+                "How much do its GPUs draw together?",
+                (f"sum({dialect.device_power()})", "power"),
+                unit="watt",
+                look=Look.STAT,
+                width=parts.SMALL,
+            ),
+        ),
         _devices(dialect),
         parts.holders(dialect),
         parts.activity(dialect),
         parts.memory_and_power(dialect),
-        _links(dialect) if isinstance(dialect, Native) else None,
-    )
-
-
-def _summary(dialect: Dialect) -> Row | None:
-    return row(
-        "Now",
-        panel(
-            "GPUs",
-            "How many GPUs has it? MIG instances are not counted.",
-            (dialect.gpus(), "GPUs"),
-            look=Look.STAT,
-            width=_SMALL,
-        ),
-        panel(
-            "Held",
-            "How many of its devices do containers hold?",
-            (dialect.held(), "held"),
-            look=Look.STAT,
-            width=_SMALL,
-            nothing="none",
-        ),
-        panel(
-            "Used",
-            "How many devices' worth of time do kernels run?",
-            (dialect.used(), "used"),
-            look=Look.STAT,
-            width=_SMALL,
-            nothing="none held, or unknown",
-        ),
-        panel(
-            "Held, but idle",
-            "On how many held devices did no kernel run in the last minutes? Unknown is not idle.",
-            (dialect.idle(), "idle"),
-            look=Look.STAT,
-            width=_SMALL,
-            nothing="none held, or unknown",
-            bad_from=1,
-        ),
-        panel(
-            "Lost or hung",
-            "How many devices stopped answering?",
-            (dialect.lost(), "lost"),
-            look=Look.STAT,
-            width=_SMALL,
-            bad_from=1,
-        ),
-        panel(
-            "Power now",
-            "How much do its GPUs draw together?",
-            (f"sum({dialect.device_power()})", "power"),
-            unit="watt",
-            look=Look.STAT,
-            width=_SMALL,
-        ),
+        row("Links", parts.pcie(dialect), parts.nvlink(dialect))
+        if isinstance(dialect, Native)
+        else None,
     )
 
 
@@ -106,27 +60,6 @@ def _devices(dialect: Dialect) -> Row | None:
             (model, "devices"),
             look=Look.TABLE,
             labels=("node", "gpu", "slice", "model", "mig_profile", "driver_version"),
-        ),
-    )
-
-
-def _links(dialect: Native) -> Row | None:
-    return row(
-        "Links",
-        panel(
-            "PCIe",
-            "How much goes over PCIe, seen from the device?",
-            (dialect.rate(m.DEVICE_PCIE_BYTES, "direction"), f"{DEVICE_LEGEND} {{{{direction}}}}"),
-            unit="Bps",
-        ),
-        panel(
-            "NVLink",
-            "How much goes over NVLink?",
-            (
-                dialect.rate(m.DEVICE_NVLINK_BYTES, "direction"),
-                f"{DEVICE_LEGEND} {{{{direction}}}}",
-            ),
-            unit="Bps",
         ),
     )
 

@@ -1,6 +1,7 @@
 """Cluster: are the GPUs held, used, healthy, and who lets them idle?"""
 
 from gputailor_dashboards import judgement
+from gputailor_dashboards.boards import parts
 from gputailor_dashboards.boards.board import EVERY, Board
 from gputailor_dashboards.expressions.base import CLUSTER, NODE_LEGEND, Dialect, Level
 from gputailor_dashboards.expressions.contract import coverage
@@ -8,14 +9,23 @@ from gputailor_dashboards.expressions.native import Native
 from gputailor_dashboards.panels import Look, Row, panel, row, rows
 from gputailor_exporter.metrics import Signal
 
-_SMALL = 4
 _NODE = "cluster, node"
 
 
 def questions(dialect: Dialect) -> tuple[Row, ...]:
     """Return the dashboard's rows of panels on this dialect."""
     return rows(
-        _summary(dialect),
+        parts.now(
+            dialect,
+            panel(
+                "Silent exporters",
+                "How many exporters that answered within a day do not answer now?",
+                (dialect.silent_exporters(), "silent"),
+                look=Look.STAT,
+                width=parts.SMALL,
+                bad_from=1,
+            ),
+        ),
         row(
             "What the agent says",
             judgement.saving_hours(),
@@ -30,60 +40,6 @@ def questions(dialect: Dialect) -> tuple[Row, ...]:
         _nodes(dialect),
         _over_time(dialect),
         _health(dialect),
-    )
-
-
-def _summary(dialect: Dialect) -> Row | None:
-    held = dialect.held()
-    return row(
-        "Now",
-        panel(
-            "GPUs",
-            "How many GPUs are seen? MIG instances are not counted.",
-            (dialect.gpus(), "GPUs"),
-            look=Look.STAT,
-            width=_SMALL,
-        ),
-        panel(
-            "Held",
-            "How many devices (GPUs and MIG instances) do containers hold?",
-            (None if held is None else f"{held} or 0 * {dialect.gpus()}", "held"),
-            look=Look.STAT,
-            width=_SMALL,
-        ),
-        panel(
-            "Used",
-            "How many devices' worth of time do kernels run on what is held?",
-            (dialect.used(), "used"),
-            look=Look.STAT,
-            width=_SMALL,
-            nothing="none held, or unknown",
-        ),
-        panel(
-            "Held, but idle",
-            "On how many held devices did no kernel run in the last minutes? Unknown is not idle.",
-            (dialect.idle(), "idle"),
-            look=Look.STAT,
-            width=_SMALL,
-            nothing="none held, or unknown",
-            bad_from=1,
-        ),
-        panel(
-            "Lost or hung",
-            "How many devices stopped answering?",
-            (dialect.lost(), "lost"),
-            look=Look.STAT,
-            width=_SMALL,
-            bad_from=1,
-        ),
-        panel(
-            "Silent exporters",
-            "How many exporters that answered within a day do not answer now?",
-            (dialect.silent_exporters(), "silent"),
-            look=Look.STAT,
-            width=_SMALL,
-            bad_from=1,
-        ),
     )
 
 
@@ -204,21 +160,9 @@ def _over_time(dialect: Dialect) -> Row | None:
 
 
 def _health(dialect: Dialect) -> Row | None:
-    native = isinstance(dialect, Native)
     return row(
         "Health",
-        panel(
-            "Last Xid",
-            "Which GPUs reported errors, how many since their exporter started, and when last?"
-            if native
-            else "Which error did each GPU report last? 0 is none; repeats cannot be seen by DCGM.",
-            (dialect.xid_count(), "count"),
-            (dialect.xid_last(), "last time" if native else "code"),
-            look=Look.TABLE,
-            labels=("node", "gpu", "xid") if native else ("node", "gpu", "slice"),
-            units={"last time": "dateTimeAsIso"},
-            unit="none",
-        ),
+        parts.xids(dialect),
         panel(
             "Missing GPUs",
             "How many GPUs should a driver show, by its kernel module, and does not?",

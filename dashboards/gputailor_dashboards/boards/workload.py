@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from gputailor_dashboards.boards import parts
 from gputailor_dashboards.boards.board import WITH_PODS, Board
 from gputailor_dashboards.expressions import contract
 from gputailor_dashboards.expressions.base import HOLDER_LEGEND, WORKLOAD, Dialect
@@ -33,7 +34,7 @@ def _summary(dialect: Dialect) -> Row | None:
             (dialect.held(), "held"),
             look=Look.STAT,
             width=_SMALL,
-            nothing="none",
+            nothing=parts.NONE_HELD,
         ),
         panel(
             "Used",
@@ -60,10 +61,6 @@ def _summary(dialect: Dialect) -> Row | None:
     )
 
 
-def _named(dialect: Dialect, query: str | None) -> str | None:
-    return None if query is None else dialect.named(query)
-
-
 def _drill_down(dialect: Dialect) -> Row | None:
     width = Signal.SM if isinstance(dialect, Native) else Signal.GRAPHICS
     idle = contract.idle_seconds(dialect) if isinstance(dialect, Native) else None
@@ -72,13 +69,13 @@ def _drill_down(dialect: Dialect) -> Row | None:
         panel(
             "Now, by device",
             "What does each container do with each device now? A blank is unknown.",
-            (_named(dialect, dialect.share()), "share held"),
-            (_named(dialect, dialect.activity(Signal.KERNEL)), "kernel"),
-            (_named(dialect, dialect.activity(width)), width.value),
-            (_named(dialect, dialect.activity(Signal.TENSOR)), "tensor"),
-            (_named(dialect, dialect.memory_peak_ratio()), "memory peak"),
-            (_named(dialect, dialect.holder_power()), "power"),
-            (_named(dialect, idle), "idle since"),
+            (parts.named(dialect, dialect.share()), "share held"),
+            (parts.named(dialect, dialect.activity(Signal.KERNEL)), "kernel"),
+            (parts.named(dialect, dialect.activity(width)), width.value),
+            (parts.named(dialect, dialect.activity(Signal.TENSOR)), "tensor"),
+            (parts.named(dialect, dialect.memory_peak_ratio()), "memory peak"),
+            (parts.named(dialect, dialect.holder_power()), "power"),
+            (parts.named(dialect, idle), "idle since"),
             look=Look.TABLE,
             labels=_PLACE,
             unit="percentunit",
@@ -95,7 +92,7 @@ def _activity(dialect: Dialect) -> Row | None:
             panel(
                 title,
                 question,
-                (_named(dialect, dialect.activity(signal)), HOLDER_LEGEND),
+                (parts.named(dialect, dialect.activity(signal)), HOLDER_LEGEND),
                 unit="percentunit",
             )
             for signal, title, question in _shown(dialect)
@@ -133,19 +130,19 @@ def _memory_and_power(dialect: Dialect) -> Row | None:
         panel(
             "Memory in use",
             "How much GPU memory does it use? Frameworks take more than they need.",
-            (_named(dialect, dialect.memory_used()), HOLDER_LEGEND),
+            (parts.named(dialect, dialect.memory_used()), HOLDER_LEGEND),
             unit="bytes",
         ),
         panel(
             "Memory peak against the device's memory",
             "Would a smaller GPU or a slice do? The peak counts, not the mean.",
-            (_named(dialect, dialect.memory_peak_ratio()), HOLDER_LEGEND),
+            (parts.named(dialect, dialect.memory_peak_ratio()), HOLDER_LEGEND),
             unit="percentunit",
         ),
         panel(
             "Power",
             "How much power falls to it?",
-            (_named(dialect, dialect.holder_power()), HOLDER_LEGEND),
+            (parts.named(dialect, dialect.holder_power()), HOLDER_LEGEND),
             unit="watt",
         ),
     )
@@ -158,21 +155,24 @@ def _inside_seconds(dialect: Native) -> Row | None:
             "Seconds without a kernel",
             "In which share of all seconds did nothing run at all? High beside a high mean: it "
             "waits for input.",
-            (_named(dialect, contract.seconds_at_zero(dialect, Signal.KERNEL)), HOLDER_LEGEND),
+            (parts.named(dialect, contract.seconds_at_zero(dialect, Signal.KERNEL)), HOLDER_LEGEND),
             unit="percentunit",
         ),
         panel(
             "Joint conditions",
             "How often was it fit for mixed precision, waiting inside a busy minute, or bound by a "
             "link?",
-            (_named(dialect, contract.condition(dialect)), f"{HOLDER_LEGEND}: {{{{condition}}}}"),
+            (
+                parts.named(dialect, contract.condition(dialect)),
+                f"{HOLDER_LEGEND}: {{{{condition}}}}",
+            ),
             unit="percentunit",
         ),
         panel(
             "Link traffic",
             "How much goes over PCIe and NVLink?",
             (
-                _named(dialect, contract.link_bytes(dialect)),
+                parts.named(dialect, contract.link_bytes(dialect)),
                 f"{HOLDER_LEGEND}: {{{{link}}}} {{{{direction}}}}",
             ),
             unit="Bps",

@@ -7,13 +7,10 @@ from gputailor_agent.model.inventory import Outcome, TaskClass
 from gputailor_agent.model.judgement import (
     Confidence,
     Finding,
-    Interval,
     Silence,
     SilenceKind,
 )
-from gputailor_agent.reports.wording import say
 from gputailor_agent.rules import smaller_gpu
-from gputailor_agent.rules.margins import smaller_gpu_margins, widened
 from tests.agent.factories import (
     DAY,
     GIB,
@@ -29,29 +26,7 @@ from tests.agent.factories import (
     use,
     workload,
 )
-
-CLUSTER = [
-    node("node-a", model="A100"),
-    node("node-l", model="L4"),
-    node("node-t", model="T4"),
-    node("node-h", model="H100"),
-]
-WITHOUT_T4 = [one for one in CLUSTER if one.gpu_product != "T4"]
-LIGHT = {"kernel": 0.2, "sm": 0.1, "tensor": 0.02, "dram": 0.05}
-
-
-def judge(usage, pods, work=None, *, catalogue=None, nodes=CLUSTER, **options):
-    made, world = profile(usage, pods, work, nodes=nodes, **options)
-    return smaller_gpu.RULE.evaluate(made, context(world, catalogue))
-
-
-def job(hours=6, **levels):
-    start = NOW - hours * HOUR
-    return rows(start, NOW, **levels), [pod(start=start)]
-
-
-def evidence(answer, name):
-    return next(item for item in answer.evidence if item.name == name)
+from tests.agent.rules.card_parts import LIGHT, WITHOUT_T4, evidence, job, judge
 
 
 def test_a_light_job_on_an_a100_would_do_on_an_l4():
@@ -299,129 +274,6 @@ def test_what_is_not_measured_counts_in_the_upper_end_and_is_named():
     assert isinstance(answer, Finding)
     (risk,) = [r for r in answer.risks if r.key == "smaller_gpu.risk_unknown"]
     assert risk.params["signals"] == "sm, tensor, dram"
-
-
-def kernels_alone(nodes=WITHOUT_T4, catalogue=None, **more):
-    """A job of which only the time with a kernel is known: a tenth of it."""
-    start = NOW - 6 * HOUR
-    told = {"kernel": use(0.1), **{name: use(value) for name, value in more.items()}}
-    usage = [row(hour, signals=told, memory_gib=10) for hour in range(start, NOW, HOUR)]
-    return judge(usage, [pod(start=start)], nodes=nodes, catalogue=catalogue)
-
-
-def test_without_any_activity_it_is_one_run_to_try_however_cheap_the_card():
-    answer = kernels_alone(catalogue=FakeCatalogue({"A100": 4.0, "L4": 0.01}))
-    assert isinstance(answer, Finding)
-    assert answer.message.key == "smaller_gpu.try_activity"
-    assert answer.confidence == Confidence.LOW
-    assert answer.saving.money_per_month is None
-    assert answer.saving.gpu_hours_per_month is None
-    assert say(answer.message, strict=True).endswith(
-        "how full its kernels make the card is not known, so the work may take 0.43x to 1.69x the "
-        "time"
-    )
-
-
-@pytest.mark.parametrize("known", ["sm", "tensor", "dram"])
-def test_one_known_activity_is_enough_for_arithmetic_and_a_saving(known):
-    answer = kernels_alone(**{known: 0.02})
-    assert isinstance(answer, Finding)
-    assert answer.message.key == "smaller_gpu.fits"
-    assert answer.slowdown == Interval(low=1.0, high=pytest.approx(0.9 + 0.1 * 2.0 / 0.3))
-    assert answer.confidence != Confidence.HIGH
-
-
-def test_without_any_activity_the_interval_has_the_margins_of_measured_jobs():
-    answer = kernels_alone()
-    plain = Interval(low=1.0, high=0.9 + 0.1 * 2.0 / 0.3)
-    margins = smaller_gpu_margins()
-    wide = widened(plain, margins)
-    assert (answer.slowdown.low, answer.slowdown.high) == pytest.approx((wide.low, wide.high))
-    assert margins.source in evidence(answer, "slowdown at most").formula
-    cost = evidence(answer, "least cost of the present one")
-    assert cost.value == pytest.approx(0.8 / 4.0)  # nobody counts on its being faster
-
-
-def old_card(capability):
-    """The five cards, the L4 of another architecture."""
-    catalogue = FakeCatalogue()
-    catalogue.devices = tuple(
-        msgspec.structs.replace(card, compute_capability=capability) if card.key == "L4" else card
-        for card in catalogue.devices
-    )
-    return catalogue
-
-
-def test_a_card_that_cuda_has_dropped_strays_further_and_one_of_the_same_kind_does_not():
-    recent, dropped, same = (
-        kernels_alone(catalogue=old_card(capability)).slowdown
-        for capability in ("8.9", "3.7", "8.0")
-    )
-    plain = 0.9 + 0.1 * 2.0 / 0.3
-    assert same == Interval(low=1.0, high=pytest.approx(plain))
-    assert recent.high == pytest.approx(plain * smaller_gpu_margins().high)
-    assert dropped.high == pytest.approx(plain * smaller_gpu_margins(dropped=True).high)
-    assert dropped.high > recent.high
-
-
-def test_a_margin_never_makes_a_dearer_card_worth_a_try():
-    dear = FakeCatalogue({"A100": 4.0, "L4": 4.0, "H100": 8.0})
-    answer = kernels_alone(catalogue=dear)
-    assert isinstance(answer, Silence)
-    assert answer.message.key == "smaller_gpu.none_here"
-
-
-def serving_pod(start, model="meta-llama/Llama-3.1-8B-Instruct"):
-    one = pod(start=start)
-    container = msgspec.structs.replace(
-        one.containers[0], image="vllm/vllm-openai:v0.6", args=("--model", model)
-    )
-    return msgspec.structs.replace(one, containers=(container,))
-
-
-def test_the_need_of_the_model_that_the_arguments_name_stands_beside_the_peak():
-    start = NOW - 8 * DAY
-    work = workload("web", "Deployment", TaskClass.INFERENCE)
-    levels = {"kernel": 0.05, "sm": 0.02, "tensor": 0.0, "dram": 0.05}
-    answer = judge(rows(start, NOW, **levels, memory_gib=20), [serving_pod(start)], work,
-                   nodes=[node("node-a"), node("node-4", model="A40")])  # fmt: skip
-    assert isinstance(answer, Finding)
-    name = "meta-llama/Llama-3.1-8B-Instruct by arithmetic"
-    low, expected, high = (
-        evidence(answer, f"{name}{end}").value for end in (", least", "", ", most")
-    )
-    assert 14 * GIB < low <= expected <= high
-    assert "--model" in evidence(answer, name).formula
-    assert answer.confidence == Confidence.HIGH
-
-
-def test_a_peak_below_what_the_model_needs_by_arithmetic_makes_it_less_sure():
-    start = NOW - 8 * DAY
-    work = workload("web", "Deployment", TaskClass.INFERENCE)
-    levels = {"kernel": 0.05, "sm": 0.02, "tensor": 0.0, "dram": 0.02}
-    answer = judge(rows(start, NOW, **levels, memory_gib=2), [serving_pod(start)], work,
-                   nodes=[node("node-a"), node("node-t", model="T4")])  # fmt: skip
-    assert isinstance(answer, Finding)
-    assert answer.confidence == Confidence.MEDIUM
-    (risk,) = [one for one in answer.risks if one.key == "smaller_gpu.risk_stated"]
-    assert say(risk, strict=True).startswith("by arithmetic meta-llama/Llama-3.1-8B-Instruct needs")
-
-
-def test_case_24_of_memory_taken_in_advance_the_arithmetic_tells_what_the_peak_cannot():
-    start = NOW - 8 * DAY
-    work = workload("web", "Deployment", TaskClass.INFERENCE, preallocates=True)
-    answer = judge(rows(start, NOW, **LIGHT, memory_gib=72), [serving_pod(start)], work)
-    assert answer.message.key == "smaller_gpu.preallocates"
-    assert evidence(answer, "meta-llama/Llama-3.1-8B-Instruct by arithmetic").value < 40 * GIB
-
-
-def test_a_model_of_unknown_size_adds_nothing():
-    start = NOW - 8 * DAY
-    work = workload("web", "Deployment", TaskClass.INFERENCE, preallocates=True)
-    answer = judge(
-        rows(start, NOW, **LIGHT, memory_gib=72), [serving_pod(start, "/models/mine")], work
-    )
-    assert not any("by arithmetic" in item.name for item in answer.evidence)
 
 
 def test_sm_counters_stuck_at_zero_are_unknown_and_not_a_light_load_case_5():

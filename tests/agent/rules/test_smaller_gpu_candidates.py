@@ -6,42 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputailor_agent.model.judgement import Confidence, Finding, Silence, SilenceKind
-from gputailor_agent.rules import smaller_gpu
 from tests.agent.factories import (
     HOUR,
     NOW,
     FakeCatalogue,
-    context,
     device,
     node,
     pod,
-    profile,
     row,
     rows,
 )
-
-CLUSTER = [
-    node("node-a", model="A100"),
-    node("node-l", model="L4"),
-    node("node-t", model="T4"),
-    node("node-h", model="H100"),
-]
-WITHOUT_T4 = [one for one in CLUSTER if one.gpu_product != "T4"]
-LIGHT = {"kernel": 0.2, "sm": 0.1, "tensor": 0.02, "dram": 0.05}
-
-
-def judge(usage, pods, work=None, *, catalogue=None, nodes=CLUSTER, **options):
-    made, world = profile(usage, pods, work, nodes=nodes, **options)
-    return smaller_gpu.RULE.evaluate(made, context(world, catalogue))
-
-
-def job(hours=6, **levels):
-    start = NOW - hours * HOUR
-    return rows(start, NOW, **levels), [pod(start=start)]
-
-
-def evidence(answer, name):
-    return next(item for item in answer.evidence if item.name == name)
+from tests.agent.rules.card_parts import LIGHT, evidence, job, judge
 
 
 def test_only_cards_of_this_cluster_are_recommended_others_only_if_one_can_get_them():

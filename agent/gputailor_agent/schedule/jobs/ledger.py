@@ -26,7 +26,8 @@ def keep(parts: Parts, now: float, period: str) -> None:
     with parts.store.transaction() as tx:
         book = Ledger(tx)
         known = book.newest(cluster)
-        book.put(follow(known, newest.plan, newest.profiles, book.decisions(cluster)))
+        decisions = book.decisions(cluster)
+        book.put(follow(known, newest.plan, newest.profiles, decisions, newest.asked))
         book.drop_old(cluster, now)
         entries = book.entries(cluster)
         parts.mark(tx, "ledger", period, now)
