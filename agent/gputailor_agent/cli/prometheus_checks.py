@@ -305,7 +305,8 @@ def judgement(seen: "Inspection", now: float) -> Check:
             name=name,
             standing="note",
             found="nothing was measured in the last day",
-            advice="once there are data: idle after two hours, services after 7 full days",
+            advice="once there are data: idle after one hour (to act on after six), "
+            "services after 7 full days",
         )
     midnight = math.ceil(seen.first_data / _DAY_SECONDS) * _DAY_SECONDS
     ready = midnight + _SERVICE_DAYS * _DAY_SECONDS

@@ -1,9 +1,10 @@
 """Held devices that nobody uses.
 
 An alert must not fire from missing data: what calls something idle also asks that it was observed
-for 0.98 of its window, by the exporter's own count of seconds, and that it is held now. Times and
-shares are those of the rule ``idle`` of the agent, as far as PromQL can follow it: the agent knows
-a notebook from an inference service, an alert only whether memory is loaded.
+for 0.98 of its window, by the exporter's own count of seconds, and that it is held now. Shares are
+those of the rule ``idle`` of the agent, as far as PromQL can follow it; times lie between those at
+which the rule notices and those at which it says act: an alert asks a person to look. The agent
+knows a notebook from an inference service, an alert only whether memory is loaded.
 """
 
 from typing import Final
