@@ -15,12 +15,10 @@ _RARELY: Final = (100_000, 20, 100)
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Within: garbage of that time is collected, rarely, in all threads; afterwards as before."""
+    """Within: garbage is collected rarely, in all threads; afterwards as before."""
     before = gc.get_threshold()
     gc.set_threshold(*_RARELY)
-    gc.freeze()  # what is there already (the inventory of a large cluster) is not walked at all
     try:
         yield
     finally:
-        gc.unfreeze()
         gc.set_threshold(*before)
