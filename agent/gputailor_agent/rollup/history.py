@@ -248,11 +248,14 @@ class _Filling:
         return self._problems
 
     def _fill_gap(self, store: Store, begin: int, end: int) -> bool:
-        counters, known = self._restored(self._done(store), begin)
+        kept = self._done(store)
+        counters, known = self._restored(kept, begin)
+        # counters of an hour that was told in part are those of its begin
+        doubtful = counters is not None and not _covered(kept, begin - HOUR_SECONDS)
         if counters is None:
             begin = block_of(begin)
         rollup = HourRollup(self._source.cluster, counters)
-        at, doubtful = begin, False
+        at = begin
         try:
             for reading in self._source.hours(begin, end, known=known, complete=False):
                 rolled = rollup.add(reading)
@@ -282,7 +285,7 @@ class _Filling:
         """
         kept = self._done(store)
         rows: list[UsageRow] = []
-        if done or not any(begin <= rolled.hour < end for begin, end in kept.spans):
+        if done or not _covered(kept, rolled.hour):
             rows = [*rolled.rows, *self._completed(store, rolled)]
         if kept.at is None or rolled.end >= kept.at:
             kept = msgspec.structs.replace(
@@ -370,6 +373,11 @@ class _Filling:
             return CounterRollup(self._source.cluster, state=state), set(state.exporters)
         except StateError:
             return None, None
+
+
+def _covered(done: _Done, hour: int) -> bool:
+    """Whether the store has the hour as it is to stay."""
+    return any(begin <= hour < end for begin, end in done.spans)
 
 
 _PARTIAL: Final = (

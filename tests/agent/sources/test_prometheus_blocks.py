@@ -4,7 +4,7 @@ import math
 from functools import cache
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gputailor_agent.rollup.history import fill_store, read_window
@@ -90,6 +90,7 @@ _goes = st.lists(
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_goes)
+@example([(0, 1, None, None, 1), (0, 6, None, 1, 1), (6, 7, None, None, 1)])
 def test_any_order_of_goes_failures_and_late_hours_gives_the_rows_of_one_reading(goes):
     with Store.open() as store:
         for first, ended, fails, partly, most in goes:
