@@ -9,7 +9,6 @@ better one counts for each signal (``mixing``).
 import hashlib
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,15 +16,25 @@ import msgspec
 from gputailor_agent.dialects import gputailor
 from gputailor_agent.dialects.gauges import gauge_dialects
 from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageKey, UsageRow
+from gputailor_agent.rollup import sentences
 from gputailor_agent.rollup.containers import container_rows
 from gputailor_agent.rollup.counters import CounterRollup
 from gputailor_agent.rollup.devices import merge_device
 from gputailor_agent.rollup.means import MeansRollup
 from gputailor_agent.rollup.mixing import Told, mix
-from gputailor_agent.rollup.owing import LateHistograms, completed
-from gputailor_agent.rollup.spans import block_of, count_hours, gaps_of, in_blocks, joined
+from gputailor_agent.rollup.owing import LateHistograms, awaits, completed
+from gputailor_agent.rollup.spans import (
+    block_of,
+    count_hours,
+    covers,
+    gaps_of,
+    in_blocks,
+    joined,
+    without,
+)
 from gputailor_agent.rollup.state import StateError, decode_state, encode_state
 from gputailor_agent.sources.prometheus import (
+    BLOCK_SECONDS,
     GaugeHour,
     HourReading,
     PrometheusError,
@@ -187,7 +196,7 @@ def fill_store(
     ahead = source.ahead_seconds()
     filling = _Filling(source, store, end - ahead, progress)
     problems = filling.fill(first, _settled(end - ahead))
-    return [*([_ahead(ahead)] if ahead > SETTLE_SECONDS else []), *problems]
+    return [*([sentences.ahead(ahead)] if ahead > SETTLE_SECONDS else []), *problems]
 
 
 def _settled(end: float) -> int:
@@ -211,6 +220,7 @@ class _Filling:
         self._hours = 0
         self._total = 0
         self._problems: list[str] = []
+        self._unowed: list[tuple[int, int]] = []  # read; done once nothing is owed to them
 
     def without_store(self, first: int, end: float) -> History:
         """Read every hour and keep all in memory."""
@@ -251,11 +261,12 @@ class _Filling:
         kept = self._done(store)
         counters, known = self._restored(kept, begin)
         # counters of an hour that was told in part are those of its begin
-        doubtful = counters is not None and not _covered(kept, begin - HOUR_SECONDS)
+        doubtful = counters is not None and not covers(kept.spans, begin - HOUR_SECONDS)
         if counters is None:
             begin = block_of(begin)
         rollup = HourRollup(self._source.cluster, counters)
         at = begin
+        self._unowed.clear()
         try:
             for reading in self._source.hours(begin, end, known=known, complete=False):
                 rolled = rollup.add(reading)
@@ -267,12 +278,12 @@ class _Filling:
         except PrometheusError as error:
             if not self._hours:
                 raise
-            self._problems.append(_stopped(at, str(error)))
+            self._problems.append(sentences.stopped(at, str(error)))
             return False
         finally:
             self._problems += rollup.told()
         if at < end:
-            self._problems.append(_stopped(at, "the budget of samples is used up"))
+            self._problems.append(sentences.stopped(at, "the budget of samples is used up"))
         return at >= end
 
     def _patient(self, rolled: RolledHour) -> bool:
@@ -285,29 +296,35 @@ class _Filling:
         """
         kept = self._done(store)
         rows: list[UsageRow] = []
-        if done or not _covered(kept, rolled.hour):
+        if done or not covers(kept.spans, rolled.hour):
             rows = [*rolled.rows, *self._completed(store, rolled)]
         if kept.at is None or rolled.end >= kept.at:
             kept = msgspec.structs.replace(
                 kept, at=rolled.end, counters=encode_state(rollup.counters.state())
             )
         if done:
-            spans = joined((*kept.spans, (rolled.hour, rolled.end)))
+            self._unowed.append((rolled.hour, rolled.end))
+        elif block_of(rolled.hour) + BLOCK_SECONDS > (kept.at or 0):  # its histogram is owed, too
+            spans = without(kept.spans, rolled.hour, rolled.end)
             kept = msgspec.structs.replace(kept, spans=spans)
+        # what an hour still waits for is in the counters of the newest, or came as its block ended
+        if rolled.end == kept.at or not rolled.end % BLOCK_SECONDS:
+            kept = msgspec.structs.replace(kept, spans=joined((*kept.spans, *self._unowed)))
+            self._unowed.clear()
         with store.transaction() as tx:
             tx.put_usage(rows)
             tx.put_devices(rolled.devices)
             tx.put_checkpoint(self._name(), msgspec.msgpack.encode(kept))
 
     def _completed(self, store: Store, rolled: RolledHour) -> list[UsageRow]:
-        """Rows of earlier hours with the histograms that are told only now."""
+        """Rows of earlier hours with the histograms that are told only now, and that they await."""
         hours = sorted({late.key.hour for late in rolled.late})
         if not hours:
             return []
         fresh = {row.key for row in rolled.rows}
         wanted = {late.key for late in rolled.late} - fresh
         stored = store.usage(self._source.cluster, hours[0], hours[-1] + HOUR_SECONDS)
-        rows = {row.key: row for row in stored if row.key in wanted}
+        rows = {row.key: row for row in stored if row.key in wanted and awaits(row)}
         return completed(rows, rolled.late, gputailor.NAME)
 
     def _read(
@@ -332,10 +349,10 @@ class _Filling:
         except PrometheusError as error:
             if not self._hours:
                 raise
-            self._problems.append(_stopped(at, str(error)))
+            self._problems.append(sentences.stopped(at, str(error)))
         else:
             if at < int(end):
-                self._problems.append(_stopped(at, "the budget of samples is used up"))
+                self._problems.append(sentences.stopped(at, "the budget of samples is used up"))
         return list(devices)
 
     def _need_store(self) -> Store:
@@ -375,24 +392,7 @@ class _Filling:
             return None, None
 
 
-def _covered(done: _Done, hour: int) -> bool:
-    """Whether the store has the hour as it is to stay."""
-    return any(begin <= hour < end for begin, end in done.spans)
-
-
 _PARTIAL: Final = (
     "the server answered in part, so what was used may show as not observed; hours of the last "
     f"{PARTIAL_PATIENCE_SECONDS / HOUR_SECONDS:.0f} are asked for again"
 )
-
-
-def _ahead(seconds: float) -> str:
-    return (
-        f"this machine's clock is {seconds:.0f} s ahead of the server's: hours are taken to end by "
-        "the server's; synchronise them (NTP)"
-    )
-
-
-def _stopped(at: float, why: str) -> str:
-    moment = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"history was read up to {moment} and then stopped: {why}; run again to go on"

@@ -196,6 +196,11 @@ def settle_base(layout: Layout, last: Vector, new: Vector, elapsed: float) -> No
         last[columns] = 0.0 if young else new[columns]
 
 
+def awaits(row: UsageRow) -> bool:
+    """Whether histograms of the row are still to come."""
+    return any(use.awaited_seconds for use in row.signals.values())
+
+
 def completed(
     rows: Mapping[UsageKey, UsageRow], late: Iterable[LateHistograms], dialect: str
 ) -> list[UsageRow]:

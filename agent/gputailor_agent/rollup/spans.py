@@ -31,10 +31,12 @@ def in_blocks(
 ) -> list[tuple[int, int]]:
     """The gaps as they are read: blocks of histograms are whole, so that no way of reading differs.
 
-    ``newest``: hours up to there are in the counters that are kept, and what follows goes on.
+    ``newest``: hours up to there are in the counters that are kept, and what follows goes on. A
+    block may be read up to there, also where this time less is asked for.
     """
+    latest = last if newest is None else max(last, newest)
     whole = [
-        (begin if begin == newest else block_of(begin), min(last, -block_of(-end)))
+        (begin if begin == newest else block_of(begin), min(latest, -block_of(-end)))
         for begin, end in gaps
     ]
     return list(joined(whole))
@@ -49,3 +51,19 @@ def joined(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         else:
             whole.append((begin, end))
     return tuple(whole)
+
+
+def without(spans: Iterable[tuple[int, int]], begin: int, end: int) -> tuple[tuple[int, int], ...]:
+    """The spans less what lies in [begin, end)."""
+    cut = [
+        part
+        for first, last in spans
+        for part in ((first, min(last, begin)), (max(first, end), last))
+        if part[0] < part[1]
+    ]
+    return tuple(sorted(cut))
+
+
+def covers(spans: Iterable[tuple[int, int]], hour: int) -> bool:
+    """Whether one of the spans holds the hour."""
+    return any(begin <= hour < end for begin, end in spans)

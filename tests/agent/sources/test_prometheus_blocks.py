@@ -90,6 +90,9 @@ _goes = st.lists(
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_goes)
+@example([(11, 12, None, 4, 8), (9, 10, None, 4, 8)])
+@example([(4, 6, None, 3, 8), (4, 10, 5, None, 8)])
+@example([(0, 4, 8, 4, 8), (1, 5, None, 3, 8)])
 @example([(0, 1, None, None, 1), (0, 6, None, 1, 1), (6, 7, None, None, 1)])
 def test_any_order_of_goes_failures_and_late_hours_gives_the_rows_of_one_reading(goes):
     with Store.open() as store:
