@@ -186,6 +186,14 @@ def node(tmp_path, fake_nvml_library):
     made.stop()
 
 
+EVERY_CYCLE = {
+    "nvmlDeviceGetSamples",
+    "nvmlDeviceGetMemoryInfo_v2",
+    "nvmlDeviceGetTotalEnergyConsumption",
+    "nvmlDeviceGetFieldValues",
+}
+
+
 def test_a_call_that_begins_to_hang_harms_its_own_gpu_only(node, seen):
     node.run()
     wait_for(lambda: rest_settled(node, seen, []), what="all is observed")
@@ -204,8 +212,8 @@ def test_a_call_that_begins_to_hang_harms_its_own_gpu_only(node, seen):
         }
         node.fault({})
         wait_for(lambda: well(node), what=f"all are back after {batch}")
-    # most calls are made at each cycle; those that are not, do no harm at all
-    assert len(down) >= 10
+    # these are made in each cycle; a call that is made every few seconds may not come up meanwhile
+    assert down >= EVERY_CYCLE
 
 
 def test_a_call_that_hangs_from_the_start_harms_its_own_gpu_only(node, seen):
