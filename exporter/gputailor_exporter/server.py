@@ -204,7 +204,7 @@ class MetricsServer:
             self._out_of_resources(error)
             return False
         connection = Connection(self, client)
-        self.waits(connection)
+        self._admit(connection)
         try:
             connection.start()
         except RuntimeError as error:  # no thread can be had
@@ -220,9 +220,18 @@ class MetricsServer:
             time.sleep(PAUSE_SECONDS)
 
     def waits(self, connection: Connection) -> None:
-        """A connection begins to wait for a request: it is the youngest again."""
+        """A connection begins to wait for another request: it is the youngest again.
+
+        One that had to make room stays out: it may not drive another away.
+        """
         with self._turn:
-            self._connections.pop(connection, None)
+            if connection in self._connections:
+                del self._connections[connection]
+                self._connections[connection] = None
+
+    def _admit(self, connection: Connection) -> None:
+        """Take a new connection in; the one that waited longest makes room, if need be."""
+        with self._turn:
             self._connections[connection] = None
             if len(self._connections) <= MOST_CONNECTIONS:
                 return
