@@ -8,7 +8,7 @@ from gputailor_agent.evaluation import evaluate
 from gputailor_agent.evaluation.__main__ import calibration
 from gputailor_agent.evaluation.pages import as_markdown
 
-pytestmark = pytest.mark.restricted
+pytestmark = [pytest.mark.restricted, pytest.mark.system]
 
 
 @pytest.fixture(scope="module")
