@@ -22,9 +22,9 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.profiles.describing import container_spec
-from gputailor_agent.rules.base import Context, Limits, finding_id, noted, silence
+from gputailor_agent.rules.base import Context, Limits, Rule, finding_id, noted, silence
 from gputailor_agent.rules.changes import target_of
-from gputailor_agent.rules.gates import Basis
+from gputailor_agent.rules.gates import Basis, sizing
 from gputailor_agent.rules.snippets import Snippet
 
 
@@ -74,6 +74,15 @@ class Case:
     def found(self, why: Message, advice: "Advice", evidence: tuple[Evidence, ...]) -> Finding:
         """Return the rule's finding with the gate's numbers first."""
         return found(self.rule, self.profile, why, advice, (*self.basis.evidence, *evidence))
+
+
+def opened(rule: Rule, profile: Profile, context: Context) -> Case | Silence:
+    """Return the rule's case, or why the workload may not be judged by it (``gates.sizing``)."""
+    limits = rule.limits(context)
+    basis = sizing(rule.id, profile, context, limits)
+    if isinstance(basis, Silence):
+        return basis
+    return Case(rule.id, profile, context, basis, limits)
 
 
 @dataclass(frozen=True, slots=True)

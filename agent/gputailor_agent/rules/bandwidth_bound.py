@@ -20,10 +20,10 @@ from gputailor_agent.model.judgement import (
     SilenceKind,
 )
 from gputailor_agent.model.profile import Profile
-from gputailor_agent.rules.advising import Advice, Case, edit_code
+from gputailor_agent.rules.advising import Advice, Case, edit_code, opened
 from gputailor_agent.rules.base import Context, Rule, Threshold, message
 from gputailor_agent.rules.candidates import present
-from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, sizing, steady_mean
+from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, steady_mean
 from gputailor_agent.rules.needs import present_card
 from gputailor_agent.rules.running import RUNNING, held_while_running
 from gputailor_agent.rules.snippets import family, snippet
@@ -57,11 +57,11 @@ _MESSAGES: Final = {
 
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether the card's memory bandwidth is the wall."""
-    limits = RULE.limits(context)
-    basis = sizing(_ID, profile, context, limits)
-    if isinstance(basis, Silence):
-        return basis
-    case = Case(_ID, profile, context, basis, limits)
+    case = opened(RULE, profile, context)
+    if isinstance(case, Silence):
+        return case
+    basis = case.basis
+    limits = case.limits
     if basis.use(basis.busy).active_seconds == 0:
         return case.silent(SilenceKind.NOT_APPLICABLE, message("bandwidth_bound.nothing_ran"))
     unread = case.missing("dram", "sm")

@@ -34,6 +34,7 @@ from gputailor_agent.rules.advising import (
     Case,
     containers_of,
     edit_code,
+    opened,
     running_seconds,
 )
 from gputailor_agent.rules.base import (
@@ -46,7 +47,7 @@ from gputailor_agent.rules.base import (
 )
 from gputailor_agent.rules.compiled import ENGINES, compile_sign, eager_sign
 from gputailor_agent.rules.feeding import FEEDING_THRESHOLDS, feeding
-from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, sizing, steady_mean
+from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, steady_mean
 from gputailor_agent.rules.running import RUNNING, held_while_running
 from gputailor_agent.rules.snippets import family, snippet
 
@@ -107,11 +108,11 @@ _MESSAGES: Final = {
 
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether many small kernels leave the card mostly empty."""
-    limits = RULE.limits(context)
-    basis = sizing(_ID, profile, context, limits)
-    if isinstance(basis, Silence):
-        return basis
-    case = Case(_ID, profile, context, basis, limits)
+    case = opened(RULE, profile, context)
+    if isinstance(case, Silence):
+        return case
+    basis = case.basis
+    limits = case.limits
     if profile.workload.task_class == TaskClass.NOTEBOOK:
         return case.silent(SilenceKind.NOT_APPLICABLE, message("compile.notebook"))
     if basis.use(basis.busy).active_seconds == 0:

@@ -30,7 +30,7 @@ from gputailor_agent.model.judgement import (
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.profiles.holding import holds_at, is_pending
 from gputailor_agent.rules import changes
-from gputailor_agent.rules.advising import Advice, Case, containers_of
+from gputailor_agent.rules.advising import Advice, Case, containers_of, opened
 from gputailor_agent.rules.base import (
     Context,
     Rule,
@@ -39,7 +39,7 @@ from gputailor_agent.rules.base import (
     message,
     noted,
 )
-from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, sizing
+from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS
 from gputailor_agent.rules.members import by_pod
 from gputailor_agent.rules.pricing import equivalent, node_shape
 
@@ -130,11 +130,10 @@ class _Less:
 
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether the workload's CPU and memory requests strand GPUs for nothing."""
-    limits = RULE.limits(context)
-    basis = sizing(_ID, profile, context, limits)
-    if isinstance(basis, Silence):
-        return basis
-    case = Case(_ID, profile, context, basis, limits)
+    case = opened(RULE, profile, context)
+    if isinstance(case, Silence):
+        return case
+    limits = case.limits
     pods = containers_of(profile, context)
     if not pods:
         return case.silent(SilenceKind.UNKNOWN, message("excess_cpu_memory.no_pod"))

@@ -26,10 +26,10 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.rules import changes
-from gputailor_agent.rules.advising import Advice, Case, containers_of, edit_code
+from gputailor_agent.rules.advising import Advice, Case, containers_of, edit_code, opened
 from gputailor_agent.rules.base import Context, Rule, message
 from gputailor_agent.rules.feeding import FEEDING_THRESHOLDS, ZEROS, Feeding, feeding
-from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, sizing
+from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS
 from gputailor_agent.rules.snippets import snippet
 
 _ID: Final = "input_bound"
@@ -67,11 +67,10 @@ _MESSAGES: Final = {
 
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether the GPU waits for its input, and for what."""
-    limits = RULE.limits(context)
-    basis = sizing(_ID, profile, context, limits)
-    if isinstance(basis, Silence):
-        return basis
-    case = Case(_ID, profile, context, basis, limits)
+    case = opened(RULE, profile, context)
+    if isinstance(case, Silence):
+        return case
+    basis = case.basis
     if profile.workload.task_class == TaskClass.NOTEBOOK:
         return case.silent(SilenceKind.NOT_APPLICABLE, message("input_bound.notebook"))
     if basis.use(basis.busy).active_seconds == 0:

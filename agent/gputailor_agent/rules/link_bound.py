@@ -24,9 +24,9 @@ from gputailor_agent.model.judgement import (
     SilenceKind,
 )
 from gputailor_agent.model.profile import Profile
-from gputailor_agent.rules.advising import Advice, Case, edit_code, running_seconds
+from gputailor_agent.rules.advising import Advice, Case, edit_code, opened, running_seconds
 from gputailor_agent.rules.base import Context, Rule, Threshold, held_against, message, noted
-from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, sizing
+from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS
 from gputailor_agent.rules.snippets import snippet
 
 _ID: Final = "link_bound"
@@ -58,11 +58,10 @@ _MESSAGES: Final = {
 
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether a link is the wall."""
-    limits = RULE.limits(context)
-    basis = sizing(_ID, profile, context, limits)
-    if isinstance(basis, Silence):
-        return basis
-    case = Case(_ID, profile, context, basis, limits)
+    case = opened(RULE, profile, context)
+    if isinstance(case, Silence):
+        return case
+    basis = case.basis
     running = running_seconds(basis)
     if basis.use(basis.busy).active_seconds == 0 or not running:
         return case.silent(SilenceKind.NOT_APPLICABLE, message("link_bound.nothing_ran"))

@@ -28,7 +28,7 @@ from gputailor_agent.model.judgement import (
     SilenceKind,
 )
 from gputailor_agent.model.profile import GpuUse, Profile
-from gputailor_agent.rules.advising import Advice, Case, edit_code
+from gputailor_agent.rules.advising import Advice, Case, edit_code, opened
 from gputailor_agent.rules.base import (
     Context,
     Rule,
@@ -39,7 +39,7 @@ from gputailor_agent.rules.base import (
 )
 from gputailor_agent.rules.calibrated import calibrated
 from gputailor_agent.rules.feeding import FEEDING_THRESHOLDS, Feeding, feeding
-from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, sizing, steady_mean
+from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, steady_mean
 from gputailor_agent.rules.pricing import spec_of
 from gputailor_agent.rules.snippets import family, snippet
 
@@ -118,11 +118,10 @@ _MESSAGES: Final = {
 
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether mixed precision is worth a try."""
-    limits = RULE.limits(context)
-    basis = sizing(_ID, profile, context, limits)
-    if isinstance(basis, Silence):
-        return basis
-    case = Case(_ID, profile, context, basis, limits)
+    case = opened(RULE, profile, context)
+    if isinstance(case, Silence):
+        return case
+    basis = case.basis
     cards = [spec_of(context, use) for use in basis.uses]
     return _no_cores(case, cards) or _unseen(case) or _judged(case, cards)
 

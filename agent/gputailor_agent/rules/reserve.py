@@ -28,7 +28,7 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import GpuUse, Profile
 from gputailor_agent.rules import changes
-from gputailor_agent.rules.advising import Advice, Case
+from gputailor_agent.rules.advising import Advice, Case, opened
 from gputailor_agent.rules.base import (
     Context,
     Rule,
@@ -38,7 +38,7 @@ from gputailor_agent.rules.base import (
     noted,
 )
 from gputailor_agent.rules.commitments import Commitment, Steadiness, commitments, steadiness
-from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, sizing
+from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS
 from gputailor_agent.rules.pricing import equivalent, is_service, node_of
 
 _ID: Final = "reserve"
@@ -106,11 +106,9 @@ class _Case:
 
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether a commitment would pay for the workload."""
-    limits = RULE.limits(context)
-    basis = sizing(_ID, profile, context, limits)
-    if isinstance(basis, Silence):
-        return basis
-    case = Case(_ID, profile, context, basis, limits)
+    case = opened(RULE, profile, context)
+    if isinstance(case, Silence):
+        return case
     key = "" if is_service(profile) else "not_service"
     if profile.workload.task_class == TaskClass.NOTEBOOK:
         key = "notebook"

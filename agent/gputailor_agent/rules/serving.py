@@ -32,7 +32,7 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.rules import changes
-from gputailor_agent.rules.advising import Advice, Case
+from gputailor_agent.rules.advising import Advice, Case, opened
 from gputailor_agent.rules.base import (
     Context,
     Rule,
@@ -42,7 +42,7 @@ from gputailor_agent.rules.base import (
     noted,
 )
 from gputailor_agent.rules.environments import capability_of
-from gputailor_agent.rules.gates import SIZING_THRESHOLDS, sizing, steady_mean
+from gputailor_agent.rules.gates import SIZING_THRESHOLDS, steady_mean
 from gputailor_agent.rules.pricing import spec_of
 from gputailor_agent.rules.requesting import request_evidence
 from gputailor_agent.rules.running import RUNNING, held_while_running, while_running
@@ -94,11 +94,10 @@ class _Load:
 
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether a service could answer with less of its card."""
-    limits = RULE.limits(context)
-    basis = sizing(_ID, profile, context, limits)
-    if isinstance(basis, Silence):
-        return basis
-    case = Case(_ID, profile, context, basis, limits)
+    case = opened(RULE, profile, context)
+    if isinstance(case, Silence):
+        return case
+    basis = case.basis
     if profile.workload.task_class != TaskClass.INFERENCE:
         return case.silent(SilenceKind.NOT_APPLICABLE, message("serving.not_service"))
     if basis.use(basis.busy).active_seconds == 0:

@@ -35,10 +35,10 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.rules import changes
-from gputailor_agent.rules.advising import Advice, Case
+from gputailor_agent.rules.advising import Advice, Case, opened
 from gputailor_agent.rules.base import Context, Rule, Threshold, held_against, message, noted
 from gputailor_agent.rules.candidates import present, slice_shares
-from gputailor_agent.rules.gates import SIZING_THRESHOLDS, sizing
+from gputailor_agent.rules.gates import SIZING_THRESHOLDS
 from gputailor_agent.rules.jointly import WIDTH, highest, unread
 from gputailor_agent.rules.needs import (
     MEMORY_THRESHOLDS,
@@ -94,11 +94,11 @@ _THRESHOLDS: Final = (
 
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether a part of the card would do."""
-    limits = RULE.limits(context)
-    basis = sizing(_ID, profile, context, limits)
-    if isinstance(basis, Silence):
-        return basis
-    case = Case(_ID, profile, context, basis, limits)
+    case = opened(RULE, profile, context)
+    if isinstance(case, Silence):
+        return case
+    basis = case.basis
+    limits = case.limits
     silent = _not_about(case) or _unknown(case)
     if silent is not None:
         return silent

@@ -26,7 +26,7 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.rules import changes
-from gputailor_agent.rules.advising import Advice, Case, running_seconds
+from gputailor_agent.rules.advising import Advice, Case, opened, running_seconds
 from gputailor_agent.rules.base import (
     Context,
     Rule,
@@ -35,7 +35,7 @@ from gputailor_agent.rules.base import (
     message,
     noted,
 )
-from gputailor_agent.rules.gates import DAY_SECONDS, GATE_MESSAGES, SIZING_THRESHOLDS, sizing
+from gputailor_agent.rules.gates import DAY_SECONDS, GATE_MESSAGES, SIZING_THRESHOLDS
 from gputailor_agent.rules.pricing import MONEY_MESSAGES, monthly, not_counted
 from gputailor_agent.rules.requesting import asked_within, request_evidence
 from gputailor_agent.rules.scaling import to_zero
@@ -98,11 +98,11 @@ _MESSAGES: Final = {
 
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether a loaded service waits for most of the time."""
-    limits = RULE.limits(context)
-    basis = sizing(_ID, profile, context, limits)
-    if isinstance(basis, Silence):
-        return basis
-    case = Case(_ID, profile, context, basis, limits)
+    case = opened(RULE, profile, context)
+    if isinstance(case, Silence):
+        return case
+    basis = case.basis
+    limits = case.limits
     silent = _not_about(case)
     if silent is not None:
         return silent

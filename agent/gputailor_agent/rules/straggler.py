@@ -29,9 +29,9 @@ from gputailor_agent.model.judgement import (
 from gputailor_agent.model.profile import GpuUse, Profile
 from gputailor_agent.profiles.courses import LEAST_APART, LEAST_RANKS, Straggler, stragglers
 from gputailor_agent.rules import changes
-from gputailor_agent.rules.advising import Advice, Case, edit_code
+from gputailor_agent.rules.advising import Advice, Case, edit_code, opened
 from gputailor_agent.rules.base import Context, Rule, Threshold, held_against, message, noted
-from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, sizing
+from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS
 from gputailor_agent.rules.pricing import is_service, node_of
 from gputailor_agent.rules.snippets import snippet
 
@@ -86,11 +86,11 @@ class _Found:
 
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether one rank holds up the others."""
-    limits = RULE.limits(context)
-    basis = sizing(_ID, profile, context, limits)
-    if isinstance(basis, Silence):
-        return basis
-    case = Case(_ID, profile, context, basis, limits)
+    case = opened(RULE, profile, context)
+    if isinstance(case, Silence):
+        return case
+    basis = case.basis
+    limits = case.limits
     judged = _runs(basis.uses)
     silent = _not_about(case, judged)
     if silent is not None:

@@ -20,7 +20,7 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.rules import changes
-from gputailor_agent.rules.advising import Advice, Case
+from gputailor_agent.rules.advising import Advice, Case, opened
 from gputailor_agent.rules.base import (
     Context,
     Rule,
@@ -29,7 +29,7 @@ from gputailor_agent.rules.base import (
     message,
     noted,
 )
-from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, sizing
+from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS
 from gputailor_agent.rules.members import Member, members_of, sure_of_zero
 from gputailor_agent.rules.pricing import MONEY_MESSAGES, is_service, monthly
 from gputailor_agent.rules.requesting import request_evidence
@@ -61,11 +61,10 @@ _MESSAGES: Final = {
 
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether fewer replicas of a service would have done."""
-    limits = RULE.limits(context)
-    basis = sizing(_ID, profile, context, limits)
-    if isinstance(basis, Silence):
-        return basis
-    case = Case(_ID, profile, context, basis, limits)
+    case = opened(RULE, profile, context)
+    if isinstance(case, Silence):
+        return case
+    limits = case.limits
     pods = members_of(profile, context, limits["coverage"])
     live = [pod for pod in pods if pod.live]
     silent = _not_about(case, live)

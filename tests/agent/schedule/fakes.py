@@ -49,13 +49,13 @@ def inventory_of(exporter: Exporter):
         return Inventory(
             cluster="c1",
             at=at,
-            pods=tuple(_pod(job) for job in exporter.jobs if job.start <= at < job.end),
+            pods=tuple(running_pod(job) for job in exporter.jobs if job.start <= at < job.end),
         )
 
     return read
 
 
-def _pod(job: Job) -> Pod:
+def running_pod(job: Job) -> Pod:
     request = GpuRequest(resource="nvidia.com/gpu", count=1.0, vendor="nvidia")
     return Pod(
         cluster="c1",

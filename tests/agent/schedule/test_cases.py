@@ -3,11 +3,10 @@
 import threading
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from gputailor_agent.model.inventory import (
-    ContainerSpec,
-    GpuRequest,
     Inventory,
     OwnerReference,
     Pod,
@@ -16,7 +15,7 @@ from gputailor_agent.schedule import ServiceSettings
 from gputailor_agent.schedule.timing import build_scheduler, every
 from gputailor_agent.store import Store
 from tests.agent.rollup.exporter_model import Exporter, Job
-from tests.agent.schedule.fakes import T0, service_of
+from tests.agent.schedule.fakes import T0, running_pod, service_of
 
 RUNS, SECONDS, SCRAPE = 5, 40, 60
 
@@ -37,20 +36,9 @@ def runs() -> list[Job]:
 
 def as_pod(job: Job) -> Pod:
     name = job.pod.rsplit("-", 1)[0]
-    request = GpuRequest(resource="nvidia.com/gpu", count=1.0, vendor="nvidia")
-    return Pod(
-        cluster="c1",
-        namespace="team-a",
-        name=job.pod,
-        uid=job.pod_uid,
-        node="node-a",
-        phase="Succeeded",
-        owners=(OwnerReference(api_version="batch/v1", kind="Job", name=name, uid=f"job-{name}"),),
-        containers=(ContainerSpec(name="main", gpus=(request,)),),
-        created=float(job.start),
-        scheduled=float(job.start),
-        started=float(job.start),
-        finished=float(job.end),
+    owner = OwnerReference(api_version="batch/v1", kind="Job", name=name, uid=f"job-{name}")
+    return msgspec.structs.replace(
+        running_pod(job), phase="Succeeded", owners=(owner,), finished=float(job.end)
     )
 
 
