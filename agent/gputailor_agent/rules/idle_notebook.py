@@ -21,7 +21,7 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.rules import changes
-from gputailor_agent.rules.advising import Advice, Case
+from gputailor_agent.rules.advising import Advice, Case, opened
 from gputailor_agent.rules.base import (
     Context,
     Rule,
@@ -31,7 +31,7 @@ from gputailor_agent.rules.base import (
     noted,
     silence,
 )
-from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, never_held, sizing
+from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, never_held
 from gputailor_agent.rules.members import by_pod
 from gputailor_agent.rules.pricing import MONEY_MESSAGES, monthly
 from gputailor_agent.rules.stretches import Quiet, quiet_time, video_worked
@@ -100,16 +100,15 @@ _MESSAGES: Final = {
 
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Say whether a notebook keeps its GPUs for long while nobody works in it."""
-    limits = RULE.limits(context)
     silent = never_held(_ID, profile)
     if silent is not None:
         return silent
     if profile.workload.task_class != TaskClass.NOTEBOOK:
         return _other(profile)
-    basis = sizing(_ID, profile, context, limits)
-    if isinstance(basis, Silence):
-        return basis
-    case = Case(_ID, profile, context, basis, limits)
+    case = opened(RULE, profile, context)
+    if isinstance(case, Silence):
+        return case
+    basis, limits = case.basis, case.limits
     if video_worked(basis.uses):
         return case.silent(
             SilenceKind.UNKNOWN, message("idle_notebook.video"), missing=("encoder", "decoder")

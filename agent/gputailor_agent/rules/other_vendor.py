@@ -30,7 +30,7 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.model.usage import NO_USE
-from gputailor_agent.rules.advising import Advice, Case, edit_code
+from gputailor_agent.rules.advising import Advice, Case, edit_code, opened
 from gputailor_agent.rules.base import (
     Context,
     Rule,
@@ -41,7 +41,7 @@ from gputailor_agent.rules.base import (
     silence,
 )
 from gputailor_agent.rules.candidates import Candidate
-from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, never_held, sizing
+from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, never_held
 from gputailor_agent.rules.needs import (
     MEMORY_THRESHOLDS,
     active_share,
@@ -114,17 +114,16 @@ class _Other:
 
 def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     """Name cards of other vendors that would hold the workload, where that is allowed."""
-    limits = RULE.limits(context)
     waits = never_held(_ID, profile)
     if waits is not None:
         return waits
-    if limits["allowed"] < 1:
+    if RULE.limits(context)["allowed"] < 1:
         off = message("other_vendor.not_allowed")
         return silence(_ID, profile, SilenceKind.NOT_APPLICABLE, off)
-    basis = sizing(_ID, profile, context, limits)
-    if isinstance(basis, Silence):
-        return basis
-    case = Case(_ID, profile, context, basis, limits)
+    case = opened(RULE, profile, context)
+    if isinstance(case, Silence):
+        return case
+    basis = case.basis
     if basis.use(basis.busy).active_seconds == 0:
         return case.silent(SilenceKind.NOT_APPLICABLE, message("other_vendor.nothing_ran"))
     now, _ = present_card(context, basis)
