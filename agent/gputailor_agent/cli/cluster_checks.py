@@ -1,6 +1,7 @@
 """What ``gputailor doctor`` looks at in a live cluster: access, permissions, objects, monitors."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,24 @@ from gputailor_agent.cli.clusters import ClusterAccess
 from gputailor_agent.model.inventory import Inventory
 
 if TYPE_CHECKING:
-    from gputailor_agent.inventory.live import Client
+    from gputailor_agent.inventory.live import Client, MissingPermission
+
+
+_FROM_FILES: Final = (
+    "or work from files: kubectl get … -o json > cluster.json elsewhere, then "
+    "--inventory cluster.json"
+)
+
+
+def _with_remedy(error: Exception, otherwise: str) -> dict[str, str]:
+    """What an error found and what to do, which its text has behind the last semicolon."""
+    found, _, remedy = str(error).rpartition("; ")
+    if not found:
+        return {"found": remedy, "advice": otherwise}
+    if "--inventory" in remedy:
+        return {"found": found, "advice": remedy}
+    also = f" {otherwise[0].upper()}{otherwise[1:]}" if remedy.endswith("?") else f"; {otherwise}"
+    return {"found": found, "advice": remedy + also}
 
 
 def cluster_checks(access: ClusterAccess) -> Iterator[Check]:
@@ -34,22 +52,39 @@ def cluster_checks(access: ClusterAccess) -> Iterator[Check]:
         yield Check(
             name="Kubernetes",
             standing="note" if isinstance(error, NoClusterError) and not named else "problem",
-            found=str(error),
-            advice="or work from files: kubectl get … -o json > cluster.json elsewhere, then "
-            "--inventory cluster.json",
+            **_with_remedy(error, _FROM_FILES),
         )
         return
     yield Check(name="Kubernetes", standing="ok", found=f"{client.host} answers ({client.where})")
     if not missing:
         yield Check(name="permissions", standing="ok", found="everything that is read may be read")
+    yield from _missing(missing)
+
+
+def _missing(missing: "Sequence[MissingPermission]") -> Iterator[Check]:
+    """One line for all that is missing in one place for one reason."""
+    alike: dict[tuple[object, ...], list[MissingPermission]] = {}
     for one in missing:
-        place = f"in namespace {one.namespace}" if one.namespace else "in all namespaces"
+        key = (one.namespace, one.scope, one.optional, one.verbs, one.without)
+        alike.setdefault(key, []).append(one)
+    for group in alike.values():
+        first, named = group[0], ", ".join(one.resource for one in group)
+        place = f"in namespace {first.namespace}" if first.namespace else "in all namespaces"
+        verbs = ", ".join(first.verbs)
         yield Check(
             name="permissions",
-            standing="note" if one.optional else "problem",
-            found=f"{', '.join(one.verbs)} on {one.resource} not granted {place}: {one.without}",
-            advice="grant it: docs/kubernetes.md, or name namespaces with --namespace",
+            standing="note" if first.optional else "problem",
+            found=f"{verbs} on {named} not granted {place}: {first.without}",
+            advice=_grant(first),
         )
+
+
+def _grant(missing: "MissingPermission") -> str:
+    """How to grant what is missing: in one namespace, for the cluster, or either."""
+    if missing.namespace:
+        return f"grant the Role in {missing.namespace} and bind it: docs/kubernetes.md"
+    whole = "grant the ClusterRole and bind it: docs/kubernetes.md"
+    return whole if missing.scope == "cluster" else f"{whole}, or name namespaces with --namespace"
 
 
 def inventory_checks(access: ClusterAccess, at: float) -> tuple[Inventory | None, list[Check]]:
@@ -59,22 +94,30 @@ def inventory_checks(access: ClusterAccess, at: float) -> tuple[Inventory | None
     try:
         found = access.read("", at)
     except ClusterError as error:
-        advice = "the text says what was asked and answered; grant it, or try again when it is up"
-        return None, [Check(name="inventory", standing="problem", found=str(error), advice=advice)]
+        refused = _with_remedy(error, "try again when it is up")
+        return None, [Check(name="inventory", standing="problem", **refused)]
     cards = sum(1 for node in found.nodes if node.capacity)
     told = f"{len(found.pods)} pods ask for accelerators, {cards} nodes have some"
     first = Check(name="inventory", standing="note" if found.problems else "ok", found=told)
     advice = "reports go on without it: workloads keep the names their pods' references give"
     more = [
-        Check(name="inventory", standing="note", found=problem, advice=advice)
-        for problem in found.problems
+        Check(
+            name="inventory",
+            standing="note",
+            found=told or remedy,
+            advice=remedy if told else advice,
+        )
+        for told, _, remedy in (problem.rpartition("; ") for problem in found.problems)
     ]
     return found, [first, *more]
 
 
 #: Names of monitors that are of an exporter of GPUs.
-_EXPORTERS: Final = ("gputailor", "dcgm", "gpu", "nvidia", "npu", "hami", "device-metrics")
+_EXPORTERS: Final = re.compile(
+    r"(?:^|[-_.])(?:gputailor|dcgm|gpu|nvidia|npu|hami|amd|ascend|device-metrics)"
+)
 _MONITORING: Final = "/apis/monitoring.coreos.com/v1"
+_NAMESPACES: Final = "/api/v1/namespaces"
 
 
 def monitor_checks(access: ClusterAccess) -> Iterator[Check]:
@@ -86,39 +129,108 @@ def monitor_checks(access: ClusterAccess) -> Iterator[Check]:
 
     try:
         with closing(connect(access.kubeconfig, access.context)) as client:
-            servers = _items(client, "prometheuses")
+            servers = _items(client, f"{_MONITORING}/prometheuses")
             kinds = {
-                "ServiceMonitor": _items(client, "servicemonitors"),
-                "PodMonitor": _items(client, "podmonitors"),
+                "ServiceMonitor": _items(client, f"{_MONITORING}/servicemonitors"),
+                "PodMonitor": _items(client, f"{_MONITORING}/podmonitors"),
             }
+            spaces = _namespace_labels(client) if servers else None
     except ClusterError:
         return
     for kind, monitors in kinds.items():
-        selectors = [one.get("spec", {}).get(f"{_lowered(kind)}Selector") for one in servers]
         for monitor in monitors:
-            name = monitor["metadata"]["name"]
-            if selectors and any(part in name for part in _EXPORTERS):
-                yield monitor_check(kind, monitor, selectors)
+            if servers and _EXPORTERS.search(monitor["metadata"]["name"]):
+                yield monitor_check(kind, monitor, servers, spaces)
 
 
 def _lowered(kind: str) -> str:
     return kind[0].lower() + kind[1:]
 
 
-def _items(client: "Client", plural: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = client.get(f"{_MONITORING}/{plural}", dict).get("items", [])
+def _items(client: "Client", path: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.get(path, dict).get("items", [])
     return found
 
 
+def _namespace_labels(client: "Client") -> dict[str, dict[str, str]] | None:
+    """Labels by namespace; None where nobody may look."""
+    from gputailor_agent.inventory.live import ClusterError  # noqa: PLC0415 - see above
+
+    try:
+        return {
+            one["metadata"]["name"]: one["metadata"].get("labels") or {}
+            for one in _items(client, _NAMESPACES)
+        }
+    except ClusterError:
+        return None
+
+
 def monitor_check(
-    kind: str, monitor: Mapping[str, Any], selectors: Sequence[Mapping[str, Any] | None]
+    kind: str,
+    monitor: Mapping[str, Any],
+    servers: Sequence[Mapping[str, Any]],
+    spaces: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Check:
-    """Whether one of the selectors takes a monitor; else the label that it lacks."""
+    """Whether one of the Prometheus objects takes a monitor; else what it lacks.
+
+    ``spaces``: labels of namespaces; None where they are unknown, and any may be selected.
+    """
     meta = monitor["metadata"]
-    place = f"{meta.get('namespace', '')}/{meta['name']}"
+    space = str(meta.get("namespace") or "")
+    place = f"{space}/{meta['name']}"
+    key = f"{_lowered(kind)}Selector"
+    chosen = [(one.get("spec") or {}).get(key) for one in servers]
     labels = meta.get("labels") or {}
-    if any(one is not None and _takes(one, labels) for one in selectors):
+    taking = [
+        server
+        for server, selector in zip(servers, chosen, strict=True)
+        if selector is not None and _takes(selector, labels)
+    ]
+    if any(_looks_into(kind, server, space, spaces) for server in taking):
         return Check(name="monitors", standing="ok", found=f"{kind} {place} is taken")
+    if taking:
+        return _elsewhere(kind, place, space, taking[0])
+    return _unlabelled(kind, place, meta, chosen)
+
+
+def _looks_into(
+    kind: str,
+    server: Mapping[str, Any],
+    space: str,
+    spaces: Mapping[str, Mapping[str, str]] | None,
+) -> bool:
+    """Whether a Prometheus looks for monitors in a namespace; without a selector in its own."""
+    selector = (server.get("spec") or {}).get(f"{_lowered(kind)}NamespaceSelector")
+    if selector is None:
+        return bool(server["metadata"].get("namespace") == space)
+    return spaces is None or _takes(selector, spaces.get(space, {}))
+
+
+def _elsewhere(kind: str, place: str, space: str, server: Mapping[str, Any]) -> Check:
+    meta = server["metadata"]
+    whose = f"{meta.get('namespace', '')}/{meta['name']}"
+    key = f"{_lowered(kind)}NamespaceSelector"
+    selector = (server.get("spec") or {}).get(key)
+    wanted = (selector or {}).get("matchLabels") or {}
+    label = " ".join(f"{name}={value}" for name, value in wanted.items())
+    return Check(
+        name="monitors",
+        standing="problem",
+        found=f"{kind} {place} is taken by no Prometheus: {whose} does not look into the "
+        f"namespace {space}",
+        advice=f"kubectl label namespace {space} {label}"
+        if label
+        else f"set {key} of the Prometheus {whose} to {{}}, which means every namespace",
+    )
+
+
+def _unlabelled(
+    kind: str,
+    place: str,
+    meta: Mapping[str, Any],
+    selectors: Sequence[Mapping[str, Any] | None],
+) -> Check:
+    labels = meta.get("labels") or {}
     wanted: Mapping[str, str] = next(
         (one["matchLabels"] for one in selectors if one and "matchLabels" in one), {}
     )

@@ -4,6 +4,9 @@ A container names a claim of its pod, the pod names a ResourceClaim or a templat
 for devices of a class. A claim whose object is not at hand is noted as ``other``: asked for, but
 of unknown kind and number, and never counted as a device; so is one for all devices of a node until
 its allocation tells how many those are. Administrative access holds no device.
+
+Classes are made by whoever runs the cluster, under any name. One that the table does not know is
+known by its driver: as the allocation names it, or the selectors of request or class.
 """
 
 import re
@@ -14,18 +17,46 @@ from typing import Any, Final
 import msgspec
 
 from gputailor_agent.inventory import raw
-from gputailor_agent.inventory.resources import device_class, quantity
+from gputailor_agent.inventory.resources import GpuResource, device_class, quantity
 from gputailor_agent.model.inventory import GpuRequest
 
+#: What a claim whose object is not at hand is noted as, before its name.
+UNKNOWN_CLAIM: Final = "resourceclaims/"
+
 _MIG_PROFILE: Final = re.compile(r"\b([0-9]+g\.[0-9]+gb(?:\.me)?)\b")
+_SLICED: Final = re.compile(r"\.type\s*==\s*[\"']mig[\"']")
+_DRIVER: Final = re.compile(r"device\.driver\s*==\s*[\"']([a-z0-9.-]+)[\"']")
 
 
-def _selected_profile(request: dict[str, Any]) -> str:
-    for selector in request.get("selectors") or ():
-        expression = ((selector or {}).get("cel") or {}).get("expression") or ""
-        if found := _MIG_PROFILE.search(str(expression)):
-            return found.group(1)
-    return ""
+def _listed(part: object, *path: str) -> list[dict[str, Any]]:
+    """The mappings of a list somewhere below; empty in any other shape."""
+    for step in path:
+        part = part.get(step) if isinstance(part, dict) else None
+    return [one for one in part if isinstance(one, dict)] if isinstance(part, list) else []
+
+
+def _expressions(request: Mapping[str, Any]) -> str:
+    selectors = ((one.get("cel") or {}) for one in _listed(request, "selectors"))
+    return "\n".join(str(cel.get("expression") or "") for cel in selectors if isinstance(cel, dict))
+
+
+def _selected_profile(request: Mapping[str, Any]) -> str:
+    found = _MIG_PROFILE.search(_expressions(request))
+    return found.group(1) if found else ""
+
+
+def _selected(part: Mapping[str, Any]) -> GpuResource | None:
+    """What the selectors of a class or a request choose, where they name a driver."""
+    told = _expressions(part)
+    found = _DRIVER.search(told)
+    return _of_driver(found.group(1), sliced=bool(_SLICED.search(told))) if found else None
+
+
+def _of_driver(name: str, *, sliced: bool) -> GpuResource | None:
+    known = device_class(name)
+    if known is None or not sliced:
+        return known
+    return msgspec.structs.replace(known, kind="mig")
 
 
 def _class_profile(name: str) -> str:
@@ -34,22 +65,68 @@ def _class_profile(name: str) -> str:
     return ".".join(found.groups()) if found else ""
 
 
-def _device_request(request: dict[str, Any], allocated: int | None) -> GpuRequest | None:
-    """One entry of ``devices.requests``, in the shape of v1 (``exactly``) or of the betas.
+class _Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One device that the scheduler allocated. ``part``: for which of the alternatives."""
+
+    request: str
+    part: str
+    driver: str
+    device: str
+    shared: bool
+
+    @property
+    def stands_for(self) -> GpuResource | None:
+        """What its driver's devices are; the driver names those that it cut a card into."""
+        return _of_driver(self.driver, sliced="-mig-" in self.device)
+
+
+def _results(status: object) -> list[_Result]:
+    found = []
+    for one in _listed(status, "allocation", "devices", "results"):
+        request, _, part = raw.text(one.get("request")).partition("/")
+        found.append(
+            _Result(
+                request=request,
+                part=part,
+                driver=raw.text(one.get("driver")),
+                device=raw.text(one.get("device")),
+                shared=bool(one.get("shareID")),
+            )
+        )
+    return found
+
+
+def _wanted(request: Mapping[str, Any], results: Sequence[_Result]) -> dict[str, Any]:
+    """What a request is for: ``exactly`` (v1), itself (the betas) or one of its alternatives.
+
+    Of these the one that was allocated, else the first.
+    """
+    alternatives = _listed(request, "firstAvailable")
+    taken = {one.part for one in results}
+    chosen = [one for one in alternatives if raw.text(one.get("name")) in taken] or alternatives
+    exactly = request.get("exactly")
+    return dict(exactly if isinstance(exactly, dict) else chosen[0] if chosen else request)
+
+
+def _device_request(
+    request: Mapping[str, Any], results: Sequence[_Result], classes: Mapping[str, GpuResource]
+) -> GpuRequest | None:
+    """One entry of ``devices.requests``.
 
     None for classes that name no accelerator (network cards, fabric channels), and for monitors.
     """
-    alternatives = request.get("firstAvailable") or ()
-    wanted = request.get("exactly") or (alternatives[0] if alternatives else request)
+    wanted = _wanted(request, results)
     name = raw.text(wanted.get("deviceClassName"))
-    known = device_class(name)
+    known = device_class(name) or classes.get(name) or _selected(wanted)
+    known = known or next((told for one in results if (told := one.stands_for)), None)
     if known is None or wanted.get("adminAccess") is True:
         return None
     every = wanted.get("allocationMode") == "All"
+    kind = "other" if every and not results else known.kind
     return GpuRequest(
         resource=name,
-        count=float(allocated or 1) if every else quantity(wanted.get("count")) or 1.0,
-        kind="other" if every and allocated is None else known.kind,
+        count=float(len(results) or 1) if every else quantity(wanted.get("count")) or 1.0,
+        kind="shared" if kind == "gpu" and any(one.shared for one in results) else kind,
         vendor=known.vendor,
         mig_profile=(_selected_profile(wanted) or _class_profile(name))
         if known.kind == "mig"
@@ -57,50 +134,51 @@ def _device_request(request: dict[str, Any], allocated: int | None) -> GpuReques
     )
 
 
-def _allocated(status: object) -> Counter[str]:
-    """How many devices the scheduler allocated, by request name (without a subrequest's)."""
-    allocation = status.get("allocation") if isinstance(status, dict) else None
-    devices = allocation.get("devices") if isinstance(allocation, dict) else None
-    results = devices.get("results") if isinstance(devices, dict) else None
-    names = [raw.text(one.get("request")) for one in results or () if isinstance(one, dict)]
-    return Counter(name.partition("/")[0] for name in names)
-
-
 def claimed_devices(
-    spec: object, allocated: Mapping[str, int] | None = None
+    spec: object, status: object = None, classes: Mapping[str, GpuResource] | None = None
 ) -> dict[str, GpuRequest]:
     """The devices of a ResourceClaim's ``spec`` by request name; empty in any other shape.
 
-    ``allocated`` says how many devices a request for all of them got.
+    ``status`` tells what was allocated; ``classes`` what classes of the cluster's own stand for.
     """
-    counts = allocated or {}
-    devices = spec.get("devices") if isinstance(spec, dict) else None
-    requests = devices.get("requests") if isinstance(devices, dict) else None
+    results = _results(status)
     found: dict[str, GpuRequest] = {}
-    for request in requests or ():
-        name = raw.text(request.get("name")) if isinstance(request, dict) else ""
-        device = _device_request(request, counts.get(name)) if isinstance(request, dict) else None
+    for request in _listed(spec, "devices", "requests"):
+        name = raw.text(request.get("name"))
+        own = [one for one in results if one.request == name]
+        device = _device_request(request, own, classes or {})
         if device is not None:
             found[name] = device
     return found
 
 
 class Claims:
-    """ResourceClaims and their templates, by namespace and name."""
+    """ResourceClaims and their templates by namespace and name, and classes by name."""
 
     def __init__(self) -> None:
-        self._claims: dict[tuple[str, str], dict[str, GpuRequest]] = {}
-        self._templates: dict[tuple[str, str], dict[str, GpuRequest]] = {}
+        self._claims: dict[tuple[str, str], tuple[object, object]] = {}
+        self._templates: dict[tuple[str, str], object] = {}
+        self._classes: dict[str, GpuResource] = {}
 
     def add(self, body: dict[str, Any]) -> None:
-        """Take in a ResourceClaim or ResourceClaimTemplate object."""
+        """Take in a ResourceClaim, ResourceClaimTemplate or DeviceClass object."""
         metadata = body.get("metadata") or {}
         key = (raw.text(metadata.get("namespace")) or "default", raw.text(metadata.get("name")))
         spec = body.get("spec") or {}
         if body.get("kind") == "ResourceClaimTemplate":
-            self._templates[key] = claimed_devices(spec.get("spec"))
+            self._templates[key] = spec.get("spec")
+        elif body.get("kind") == "DeviceClass":
+            if (known := _selected(spec)) is not None:
+                self._classes[key[1]] = known
         else:
-            self._claims[key] = claimed_devices(spec, _allocated(body.get("status")))
+            self._claims[key] = (spec, body.get("status"))
+
+    def _devices(self, key: tuple[str, str], *, template: bool) -> dict[str, GpuRequest] | None:
+        """What a claim or a template asks for; None where it is not at hand."""
+        if template:
+            known = key in self._templates
+            return claimed_devices(self._templates[key], None, self._classes) if known else None
+        return claimed_devices(*self._claims[key], self._classes) if key in self._claims else None
 
     def of_pod(
         self,
@@ -139,10 +217,10 @@ class Claims:
         told = claim.source or claim  # the alpha API had one level more
         template = raw.text(told.resource_claim_template_name)
         name = template or raw.text(told.resource_claim_name)
-        known = (self._templates if template else self._claims).get((namespace, name))
-        if template:
-            made = generated.get(raw.text(claim.name), "")
-            known = self._claims.get((namespace, made), known)
+        known = self._devices((namespace, name), template=bool(template))
+        if template and (made := generated.get(raw.text(claim.name), "")):
+            allocated = self._devices((namespace, made), template=False)
+            known = known if allocated is None else allocated
         return _Source(name=name, own=bool(template), known=known)
 
 
@@ -156,7 +234,7 @@ class _Source(msgspec.Struct, frozen=True, kw_only=True):
     def devices(self, request: str, users: int) -> list[GpuRequest]:
         """What one of ``users`` containers gets of one request ('' for all of them)."""
         if self.known is None:
-            return [GpuRequest(resource=f"resourceclaims/{self.name}", count=1.0, kind="other")]
+            return [GpuRequest(resource=f"{UNKNOWN_CLAIM}{self.name}", count=1.0, kind="other")]
         shared = users > 1 or not self.own
         return [
             msgspec.structs.replace(

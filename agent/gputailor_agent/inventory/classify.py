@@ -52,10 +52,15 @@ class _Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _framework(seen: Seen, kinds: Sequence[str]) -> _Framework:
-    rows = class_table().frameworks
+    rows, passed = class_table().frameworks, False
     for row in (one for one in rows if one.sure):
-        if evidence := next(strong_evidence(row, seen), ""):
-            return _Framework(row=row, name=row.name, evidence=evidence, sure=True, row_seen=True)
+        evidence = next(strong_evidence(row, seen), "")
+        if evidence and row.role and seen.launched and not evidence.startswith("command"):
+            passed = True  # an engine's image, and in it a launcher of training
+        elif evidence:
+            return _Framework(
+                row=row, name=row.name, evidence=evidence, sure=not passed, row_seen=True
+            )
     for row in rows:
         found = (*strong_evidence(row, seen), *weak_evidence(row, seen))
         if evidence := next(iter(found), ""):
@@ -91,32 +96,43 @@ def _of_kinds(kinds: Sequence[str], *, weak: bool) -> _Task | None:
     return None
 
 
-def _of_rows(seen: Seen, *, weak: bool, only: str = "") -> Iterator[_Task]:
+def _of_rows(seen: Seen, runs: KindRow | None, *, weak: bool, only: str = "") -> Iterator[_Task]:
+    """What the rows say, in their order.
+
+    A notebook's image in which something else is started is none in a run that ends, and perhaps
+    one in a service.
+    """
     for row in class_table().tasks:
-        if only in {"", row.task}:
-            found = list(strong_evidence(row, seen, images=not seen.idle))
-            sure = row.sure and bool(found)
-            found += list(weak_evidence(row, seen)) if weak else []
-            if found:
-                yield _Task(task=TaskClass(row.task), evidence=found[0], sure=sure)
+        if only not in {"", row.task}:
+            continue
+        other = row.task == TaskClass.NOTEBOOK and seen.own_program
+        by_image = not seen.idle and not (other and runs is not None)
+        found = list(strong_evidence(row, seen, images=by_image))
+        sure = row.sure and bool(found) and not (other and found[0].startswith("image"))
+        found += list(weak_evidence(row, seen)) if weak else []
+        if found:
+            yield _Task(task=TaskClass(row.task), evidence=found[0], sure=sure)
 
 
 def _of_engine(framework: _Framework, seen: Seen, runs: KindRow | None) -> _Task | None:
     if framework.row is None or not framework.row.role or seen.idle:
         return None
-    if runs is not None:  # an engine inside a Job works a list off and ends
-        return _Task(task=TaskClass.BATCH, evidence=f"{framework.evidence} in a run that ends")
-    return _Task(
-        task=TaskClass(framework.row.role), evidence=framework.evidence, sure=framework.sure
-    )
+    if runs is None:
+        role = TaskClass(framework.row.role)
+        return _Task(task=role, evidence=framework.evidence, sure=framework.sure)
+    server = compiled(class_table().servers).search(seen.command)
+    if server is not None or not (runs.task or seen.own_program):  # a bare pod may well serve
+        return _Task(task=TaskClass(framework.row.role), evidence=framework.evidence)
+    # an engine that a program of one's own drives works a list off and ends
+    return _Task(task=TaskClass.BATCH, evidence=f"{framework.evidence} in a run that ends")
 
 
 def _of_container(seen: Seen, framework: _Framework, runs: KindRow | None) -> _Task | None:
     """A notebook is one whatever else it holds; variables of an engine give way to a command."""
-    notebook = next(_of_rows(seen, weak=True, only=TaskClass.NOTEBOOK), None)
+    notebook = next(_of_rows(seen, runs, weak=True, only=TaskClass.NOTEBOOK), None)
     engine = _of_engine(framework, seen, runs)
-    started = next(_of_rows(seen, weak=False), None)
-    anything = next(_of_rows(seen, weak=True), None)
+    started = next(_of_rows(seen, runs, weak=False), None)
+    anything = next(_of_rows(seen, runs, weak=True), None)
     order = (engine, anything) if framework.sure else (started, engine, anything)
     return notebook or next((one for one in order if one is not None), None)
 

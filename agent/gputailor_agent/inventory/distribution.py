@@ -62,6 +62,7 @@ class _Said(msgspec.Struct, frozen=True):
 
 
 _VARIABLE: Final = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)|\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
+_OFF: Final = frozenset({"false", "0", "no", "off", "none", "disable", "disabled"})
 _MOST: Final = 1_000_000  # more processes than that is a number for something else
 
 
@@ -92,10 +93,14 @@ def _said(
             yield _Said(env[key], f"environment {key}={env[key]}")
 
 
-def _count(said: _Said) -> int | None:
-    """A positive number; of a range (torchrun's ``1:4``) the most."""
-    text = said.value.rpartition(":")[2]
-    return int(text) if text.isdigit() and 0 < int(text) <= _MOST else None
+def _count(said: _Said, within: int | None = None) -> int | None:
+    """A positive number; of a range (torchrun's ``1:4``) what lies ``within`` it, else the most."""
+    least, _, most = said.value.rpartition(":")
+    if not most.isdigit() or not 0 < int(most) <= _MOST:
+        return None
+    if within is not None and least.isdigit() and int(least) <= within <= int(most):
+        return within
+    return int(most)
 
 
 def _sharding(command: str) -> tuple[str, str]:
@@ -111,18 +116,22 @@ def distribution(
     """How the container says it is spread; ``pods`` of its run, where that is known.
 
     ``ranks`` are said outright, else nodes x processes per node (of ``pods`` where the number of
-    nodes is left open).
+    nodes is left open). A launcher's option counts more than WORLD_SIZE, which operators set to the
+    number of pods and launchers set anew.
     """
     command, env = _command(container, labels or {}), container.env
     sizes: dict[str, int] = {}
     evidence: dict[str, str] = {}
     for field, names in distribution_table().sizes.items():
         for said in _said(command, env, names.option, names.short, names.env):
-            if (count := _count(said)) is not None:
+            if (count := _count(said, pods if field == "nodes" else None)) is not None:
                 sizes[field], evidence[field] = count, said.evidence
                 break
     per_node, nodes = sizes.pop("per_node", None), sizes.pop("nodes", None) or pods
-    if "ranks" not in sizes and per_node is not None and nodes is not None:
+    outright = "ranks" in sizes and (
+        evidence["ranks"].startswith("argument") or not _is_argument(evidence.get("per_node"))
+    )
+    if not outright and per_node is not None and nodes is not None:
         sizes["ranks"] = per_node * nodes
         evidence["ranks"] = f"{nodes} nodes x {evidence['per_node']}"
     sharding, how = _sharding(command)
@@ -132,17 +141,26 @@ def distribution(
     return Distribution(pods=pods, sharding=sharding, evidence=kept, **sizes)
 
 
+def _is_argument(evidence: str | None) -> bool:
+    return evidence is not None and evidence.startswith("argument")
+
+
 def precision(container: ContainerSpec, labels: Mapping[str, str] | None = None) -> tuple[str, str]:
     """The precision that is asked for and what says so; '' and '' where nothing does.
 
-    ``auto`` and other words that leave it to the model say nothing.
+    ``auto`` and other words that leave it to the model say nothing, nor does a flag that is off.
     """
     table = distribution_table()
     command = _command(container, labels or {})
-    for said in _said(command, container.env, table.precision.option, (), table.precision.env):
+    for option in table.precision.option:
+        for said in _said(command, {}, (option,), (), ()):
+            if name := table.names.get(said.value.lower()):
+                return name, said.evidence
+    for said in _said("", container.env, (), (), table.precision.env):
         if name := table.names.get(said.value.lower()):
             return name, said.evidence
     for flag, name in table.precision.flags.items():
-        if re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", command):
+        found = re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])(?:[=\s]+(\w+))?", command)
+        if found and (found.group(1) or "").lower() not in _OFF:
             return name, f"argument {flag}"
     return "", ""

@@ -53,6 +53,8 @@ class ClassTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     frameworks: tuple[ClassRow, ...]
     tasks: tuple[ClassRow, ...]
     ports: tuple[PortRow, ...]
+    servers: str
+    launchers: str
     idle: str
 
 
@@ -64,7 +66,10 @@ def class_table() -> ClassTable:
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a row may look at. ``idle``: it is told to wait for somebody."""
+    """Everything a row may look at.
+
+    ``idle``: it is told to wait for somebody; ``launched``: training is started by a launcher.
+    """
 
     folder: str
     image: str
@@ -73,6 +78,12 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     labels: Mapping[str, str]
     idle: bool
+    launched: bool = False
+
+    @property
+    def own_program(self) -> bool:
+        """Whether something is started instead of what the image starts by itself."""
+        return bool(self.command) and not self.idle and not self.command.startswith("-")
 
 
 _COMMAND_SHOWN: Final = 60
@@ -114,14 +125,16 @@ def see(container: ContainerSpec, labels: Mapping[str, str]) -> Seen:
     words = (*container.command, *container.args)
     extra = [value for name, value in container.env.items() if name.endswith("_ARGS")]
     entry = labels.get(ENTRYPOINT_HINT, "")
+    command = " ".join(part for part in (*words, entry, *extra) if part)
     return Seen(
         folder=folder,
         image=image,
-        command=" ".join(part for part in (*words, entry, *extra) if part),
+        command=command,
         env=container.env,
         runtime=labels.get(RUNTIME_HINT, ""),
         labels=labels,
         idle=not entry and _idle(words),
+        launched=compiled(class_table().launchers).search(command) is not None,
     )
 
 

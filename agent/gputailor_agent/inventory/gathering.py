@@ -21,6 +21,7 @@ from gputailor_agent.inventory.pods import (
     owner_references,
     read_pod,
 )
+from gputailor_agent.inventory.redaction import mask_annotations
 from gputailor_agent.inventory.templates import PodTemplate, multiplier, pod_templates
 from gputailor_agent.model.inventory import Inventory, Node, Owner, OwnerReference, Pod
 
@@ -77,7 +78,7 @@ class Gathering:
         elif document.kind == "Namespace":
             metadata = document.decode(raw.RawPod).metadata or raw.RawMetadata()
             self._namespaces[raw.text(metadata.name)] = raw.string_map(metadata.labels)
-        elif document.kind in {"ResourceClaim", "ResourceClaimTemplate"}:
+        elif document.kind in {"ResourceClaim", "ResourceClaimTemplate", "DeviceClass"}:
             self._claims.add({**document.body(), "kind": document.kind})
         elif not kinds.is_passive(document.kind, document.api_version):
             self._add_controller(document)
@@ -176,7 +177,7 @@ def _owner(
     spec = spec if isinstance(spec, dict) else {}
     namespace = metadata.namespace or ("default" if templates and not metadata.uid else "")
     name = object_name(metadata, document.kind)
-    annotations = raw.string_map(metadata.annotations) | hints(spec, templates)
+    annotations = mask_annotations(raw.string_map(metadata.annotations)) | hints(spec, templates)
     stated = any(key in spec for key in ("replicas", "parallelism", "minReplicas"))
     return Owner(
         cluster=cluster,

@@ -6,6 +6,7 @@ all that reads commands reads them too; so is the time after which a run is ende
 masked; variables are not taken over at all.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ RUNTIME_HINT: Final = "gputailor.io/runtime"
 ENTRYPOINT_HINT: Final = "gputailor.io/entrypoint"
 DEADLINE_HINT: Final = "gputailor.io/deadline-seconds"
 
+_DURATION: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:h|m|s))+")
+_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0}
 _LONGEST: Final = 1024
 _DEEPEST: Final = 12
 #: Fields of engines, as custom resources and Ray Serve spell them, and the options they stand for.
@@ -47,22 +50,52 @@ def hints(spec: Mapping[str, Any], templates: Iterable[PodTemplate]) -> dict[str
         found[RUNTIME_HINT] = runtime
     if words := " ".join(_words(spec)):
         found[ENTRYPOINT_HINT] = mask_text(words)[:_LONGEST]
-    if (deadline := _deadline(spec)) is not None:
-        found[DEADLINE_HINT] = f"{deadline:g}"
-    return found
+    return found | deadline_hint(_deadline(spec))
+
+
+def deadline_hint(seconds: float | None) -> dict[str, str]:
+    """The annotation that says after how many seconds a run is ended; none where nothing does."""
+    return {DEADLINE_HINT: f"{seconds:.15g}"} if seconds is not None and seconds > 0 else {}
 
 
 def _deadline(spec: Mapping[str, Any]) -> float | None:
-    """Seconds after which Kubernetes ends a run: a Job's own, a CronJob's Job's, Kubeflow's."""
-    places: list[Any] = [spec, spec.get("runPolicy")]
-    if isinstance(job := spec.get("jobTemplate"), Mapping):
-        places.append(job.get("spec"))
-    for place in places:
-        if isinstance(place, Mapping):
-            seconds = quantity(place.get("activeDeadlineSeconds"))
-            if seconds is not None and seconds > 0:
-                return seconds
-    return None
+    """Seconds after which a run is ended.
+
+    A Job's own (also a RayJob's and an Argo Workflow's), a CronJob's Job's, Kubeflow's; of a
+    JobSet's Jobs the shortest, since one that fails ends all; Tekton's duration.
+    """
+    job = _below(spec, "jobTemplate", "spec")
+    for place in (spec, _below(spec, "runPolicy"), job):
+        if seconds := _positive(place.get("activeDeadlineSeconds")):
+            return seconds
+    several = spec.get("replicatedJobs")
+    jobs = several if isinstance(several, list) else []
+    limits = [_below(one, "template", "spec").get("activeDeadlineSeconds") for one in jobs]
+    told = [seconds for limit in limits if (seconds := _positive(limit))]
+    tekton = _below(spec, "timeouts").get("pipeline")
+    if "taskRef" in spec or "taskSpec" in spec:
+        tekton = spec.get("timeout")
+    return min(told, default=None) or _duration(tekton)
+
+
+def _below(part: object, *path: str) -> Mapping[str, Any]:
+    """A mapping further down; an empty one where there is none."""
+    for step in path:
+        part = part.get(step) if isinstance(part, Mapping) else None
+    return part if isinstance(part, Mapping) else {}
+
+
+def _positive(value: object) -> float | None:
+    seconds = quantity(value)
+    return seconds if seconds is not None and seconds > 0 else None
+
+
+def _duration(value: object) -> float | None:
+    """Seconds of a Go duration such as ``1h30m0s``; None where it is none, or 0 (no limit)."""
+    if not isinstance(value, str) or not _DURATION.fullmatch(value):
+        return None
+    parts = re.findall(r"([0-9.]+)(h|m|s)", value)
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts) or None
 
 
 def _words(spec: Mapping[str, Any]) -> Iterator[str]:

@@ -39,6 +39,7 @@ class NodeTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     product: tuple[str, ...]
     memory: tuple[MemoryLabel, ...]
     count: tuple[str, ...]
+    cards: tuple[str, ...]
     replicas: tuple[str, ...]
     mig_strategy: tuple[str, ...]
     mig_partition: tuple[str, ...]
@@ -63,6 +64,7 @@ def node_table() -> NodeTable:
 _MIG_LABEL: Final = re.compile(r"nvidia\.com/(mig-[0-9]+g\.[0-9]+gb[a-z.-]*?)\.count")
 _MIG_SUFFIX: Final = re.compile(r"-MIG-([0-9]+g\.[0-9]+gb)")
 _VENDOR_ONLY: Final = frozenset({"nvidia", "amd", "intel", "true"})
+_LEAST_FIELDS: Final = 3  # id, count, memory
 _UNITS: Final = {"MIB": 2**20, "MB": 2**20, "GIB": 2**30, "GB": 2**30, "M": 2**20, "G": 2**30}
 
 
@@ -137,8 +139,44 @@ def mig_counts(node: Node) -> dict[str, int]:
 
 
 def _whole_devices(capacity: Mapping[str, float]) -> float:
-    kinds = [(gpu_resource(name), amount) for name, amount in capacity.items()]
-    return sum(amount for known, amount in kinds if known is not None and known.kind == "gpu")
+    """Devices by their whole ones, each once where a plugin offers them under two names."""
+    kinds = {name: known for name in capacity if (known := gpu_resource(name)) is not None}
+    whole = {name for name, known in kinds.items() if known.kind == "gpu"}
+    return sum(capacity[name] for name in whole if whole.isdisjoint(kinds[name].again))
+
+
+def _once(capacity: Mapping[str, float]) -> dict[str, float]:
+    """The capacity without what is there again under another name, or in parts."""
+    return {
+        name: amount
+        for name, amount in capacity.items()
+        if (known := gpu_resource(name)) is None or capacity.keys().isdisjoint(known.again)
+    }
+
+
+class _Card(msgspec.Struct, frozen=True):
+    """One card as a sharing plugin lists it."""
+
+    id: str
+    type: str = ""
+
+
+def _cards(annotations: Mapping[str, str], table: NodeTable) -> list[_Card]:
+    """The cards that a sharing plugin lists; none where nobody does, or not in a known form.
+
+    HAMi 2.5 and later: JSON. Before, and Volcano: ``id,count,MiB,[cores,]type,…:``.
+    """
+    told = _first(annotations, table.cards)
+    try:
+        found = msgspec.json.decode(told, type=list[_Card]) if told.startswith("[") else []
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []
+    for part in () if told.startswith("[") else told.split(":"):
+        fields = part.split(",")
+        names = [field for field in fields[3:] if not field.isdigit()]
+        if len(fields) > _LEAST_FIELDS:
+            found.append(_Card(fields[0], names[0] if names else ""))
+    return list({card.id: card for card in found if card.id}.values())
 
 
 def _gpu_count(
@@ -184,7 +222,8 @@ def read_node(node: raw.RawNode, cluster: str) -> Node:
     metadata, status = node.metadata or raw.RawMetadata(), node.status or raw.RawNodeStatus()
     labels, table = raw.string_map(metadata.labels), node_table()
     capacity = gpu_amounts(status.capacity)
-    product = _product(labels, table)
+    cards = _cards(raw.string_map(metadata.annotations), table)
+    product = _product(labels, table) or next((card.type for card in cards if card.type), "")
     replicas = max(1, _number(labels, table.replicas) or 1)
     amounts = status.allocatable or status.capacity or {}
     return Node(
@@ -193,7 +232,7 @@ def read_node(node: raw.RawNode, cluster: str) -> Node:
         cpus=quantity(amounts.get("cpu")),
         memory_bytes=whole(amounts.get("memory")),
         labels=labels,
-        capacity=capacity,
+        capacity=_once(capacity),
         allocatable=gpu_amounts(status.allocatable) or ({} if status.allocatable else capacity),
         schedulable=not (node.spec is not None and node.spec.unschedulable),
         ready=_ready(status.conditions),
@@ -206,7 +245,7 @@ def read_node(node: raw.RawNode, cluster: str) -> Node:
         addresses=_addresses(status),
         gpu_product=product,
         gpu_memory_bytes=_memory_bytes(labels, table),
-        gpu_count=_gpu_count(labels, capacity, product, replicas),
+        gpu_count=len(cards) or _gpu_count(labels, capacity, product, replicas),
         sharing_replicas=replicas,
         driver_version=_version(labels, table.driver_version, table.driver_version_parts),
         cuda_version=_version(labels, table.cuda_version, table.cuda_version_parts),

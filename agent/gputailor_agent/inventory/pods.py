@@ -7,7 +7,12 @@ import msgspec
 
 from gputailor_agent.inventory import raw
 from gputailor_agent.inventory.claims import Claims
-from gputailor_agent.inventory.redaction import is_secret_name, mask_arguments, mask_value
+from gputailor_agent.inventory.redaction import (
+    is_secret_name,
+    mask_annotations,
+    mask_arguments,
+    mask_value,
+)
 from gputailor_agent.inventory.resources import (
     annotation_requests,
     gpu_requests,
@@ -255,7 +260,7 @@ def read_pod(
     metadata, spec = pod.metadata or raw.RawMetadata(), pod.spec or raw.RawPodSpec()
     status = pod.status or raw.RawPodStatus()
     namespace = metadata.namespace or "default"
-    annotations = raw.string_map(metadata.annotations)
+    annotations = mask_annotations(raw.string_map(metadata.annotations))
     claimed = claims.of_pod(spec, namespace, status.resource_claim_statuses)
     containers = read_containers(spec, annotations, claimed, problems)
     times = _times(status, metadata)

@@ -226,10 +226,6 @@ class RawNode(msgspec.Struct):
     status: RawNodeStatus | None = None
 
 
-#: Annotations that only repeat the object (and may repeat its secrets).
-_REPEATING = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
-
-
 def text(value: object) -> str:
     """A scalar as Kubernetes would print it; None is ''."""
     if isinstance(value, str):
@@ -242,15 +238,8 @@ def text(value: object) -> str:
 
 
 def string_map(values: StringMap) -> dict[str, str]:
-    """Labels or annotations as strings, without annotations that repeat the whole object.
-
-    Keys are kept once: every node has the same forty long ones.
-    """
-    if not values:
-        return {}
-    return {
-        sys.intern(text(key)): text(value) for key, value in values.items() if key not in _REPEATING
-    }
+    """Labels or annotations as strings. Keys are kept once: every node has the same forty."""
+    return {sys.intern(text(key)): text(value) for key, value in (values or {}).items()}
 
 
 def instant(value: str | None) -> float | None:

@@ -25,6 +25,7 @@ class ResourceRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     pattern: str = ""
     key: str = ""
     amount_of: str = ""
+    again: tuple[str, ...] = ()
     times: str = ""
     container: str = ""
 
@@ -38,12 +39,16 @@ class ResourceTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class GpuResource(msgspec.Struct, frozen=True, kw_only=True):
-    """What a resource name stands for. ``amount_of`` names the device resource an amount cuts."""
+    """What a resource name stands for.
+
+    ``amount_of`` names the device resource an amount cuts, ``again`` other names of its devices.
+    """
 
     vendor: str
     kind: str
     partition: str = ""
     amount_of: str = ""
+    again: tuple[str, ...] = ()
 
 
 @cache
@@ -63,13 +68,20 @@ def _match(rows: Iterable[ResourceRow], name: str) -> GpuResource | None:
                 kind=row.kind,
                 partition=groups.get("partition", ""),
                 amount_of=row.amount_of.format_map(groups),
+                again=row.again,
             )
     return None
+
+
+#: Before a device class's name, where a pod asks for it like for an extended resource.
+_OF_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 
 
 @lru_cache(maxsize=4096)
 def gpu_resource(name: str) -> GpuResource | None:
     """What an extended resource stands for; None when it is no accelerator."""
+    if name.startswith(_OF_CLASS):
+        return device_class(name.removeprefix(_OF_CLASS))
     return _match(resource_table().resources, name)
 
 

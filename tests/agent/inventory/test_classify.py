@@ -264,3 +264,43 @@ def test_every_expression_in_the_table_compiles_and_every_task_is_known():
 def test_every_kind_has_a_life_the_code_knows():
     lives = {row.life for row in kind_table().kinds.values()}
     assert lives == {"service", "recurring", "pipeline", "run"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "command", "task", "sure"),
+    [
+        ("Job", ["papermill", "a.ipynb", "b.ipynb"], TaskClass.BATCH, False),
+        ("Job", ["jupyter", "nbconvert", "--execute", "a.ipynb"], TaskClass.BATCH, False),
+        ("Job", ["python", "train.py"], TaskClass.TRAINING, False),
+        ("StatefulSet", ["bash", "-c", "./start.sh"], TaskClass.NOTEBOOK, False),
+        ("StatefulSet", ["start-notebook.sh"], TaskClass.NOTEBOOK, True),
+        ("StatefulSet", ["--ServerApp.ip=0.0.0.0"], TaskClass.NOTEBOOK, True),
+        ("StatefulSet", [], TaskClass.NOTEBOOK, True),
+    ],
+)
+def test_a_notebook_s_image_is_one_only_where_nothing_else_is_started_in_it(
+    kind, command, task, sure
+):
+    found = _of([kind], image="quay.io/jupyter/pytorch-notebook:latest", command=command)
+    assert (found.task_class, found.task_sure) == (task, sure)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "command", "task"),
+    [
+        (["Pod"], ["vllm", "serve", "x"], TaskClass.INFERENCE),
+        (["Pod"], [], TaskClass.INFERENCE),
+        (["Pod"], ["python", "offline.py"], TaskClass.BATCH),
+        (["Job"], ["python3", "-m", "vllm.entrypoints.openai.api_server"], TaskClass.INFERENCE),
+        (["Job"], ["python", "offline.py"], TaskClass.BATCH),
+    ],
+)
+def test_a_server_that_is_started_serves_also_in_a_run_but_that_is_not_sure(kinds, command, task):
+    found = _of(kinds, image="vllm/vllm-openai:v1", command=command)
+    assert (found.task_class, found.task_sure, found.framework) == (task, False, "vllm")
+
+
+def test_a_launcher_of_training_in_an_engine_s_image_trains_and_the_framework_is_not_sure():
+    found = _of(["Job"], image="vllm/vllm-openai:v1", command=["torchrun", "train.py"])
+    assert (found.task_class, found.framework) == (TaskClass.TRAINING, "pytorch")
+    assert not found.framework_sure

@@ -16,12 +16,19 @@ from gputailor_agent.inventory.pods import read_pod
         ({"runPolicy": {"activeDeadlineSeconds": "7200"}}, "7200"),
         ({"jobTemplate": {"spec": {"activeDeadlineSeconds": 60}}}, "60"),
         ({"activeDeadlineSeconds": 60, "runPolicy": {"activeDeadlineSeconds": 90}}, "60"),
+        ({"replicatedJobs": [{"template": {"spec": {"activeDeadlineSeconds": 1234567}}},
+                             {"template": {"spec": {"activeDeadlineSeconds": 600}}}, "none"]}, "600"),
+        ({"replicatedJobs": [{"template": {"spec": {"activeDeadlineSeconds": 1234567}}}]}, "1234567"),
+        ({"timeouts": {"pipeline": "1h30m0s"}}, "5400"),
+        ({"taskRef": {"name": "t"}, "timeout": "90m"}, "5400"),
+        ({"taskRef": {"name": "t"}, "timeout": "0s"}, None),
+        ({"timeout": "60s"}, None),  # of a request, as like as not
         ({"activeDeadlineSeconds": 0}, None),
         ({"activeDeadlineSeconds": "soon"}, None),
         ({"runPolicy": "none", "jobTemplate": []}, None),
         ({}, None),
     ],
-)
+)  # fmt: skip
 def test_the_time_after_which_a_run_is_ended_is_noted(spec, told):
     assert hints(spec, ()).get(DEADLINE_HINT) == told
 

@@ -57,6 +57,23 @@ def test_pods_stand_for_nodes_where_their_number_is_left_open():
     assert _sizes("torchrun --nproc_per_node=8 t.py", pods=4) == {"ranks": 32}
 
 
+@pytest.mark.parametrize(
+    ("command", "env", "ranks"),
+    [
+        ("torchrun --nproc_per_node=8 t.py", {"WORLD_SIZE": "2"}, 16),  # pods, says Kubeflow
+        ("torchrun --nproc_per_node=8 --nnodes=$WORLD_SIZE t.py", {"WORLD_SIZE": "2"}, 16),
+        ("python t.py", {"WORLD_SIZE": "16"}, 16),
+        ("torchrun t.py", {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "8"}, 16),
+        ("torchrun --nproc_per_node=8 --nnodes=1:4 t.py", {}, 16),
+        ("deepspeed --num_gpus 8 t.py", {}, 16),
+        ("msrun --worker_num=16 --local_worker_num=8 t.py", {}, 16),
+        ("python t.py trainer.devices=8 trainer.num_nodes=2", {}, 16),
+    ],
+)
+def test_ranks_of_two_pods_are_counted_however_they_are_said(command, env, ranks):
+    assert _sizes(command, pods=2, **env)["ranks"] == ranks
+
+
 def test_every_size_has_its_evidence():
     found = distribution(_container("torchrun --nnodes=2 --nproc_per_node=8 t.py --tp 4"), pods=2)
     assert found.evidence == {
@@ -77,6 +94,12 @@ def test_every_size_has_its_evidence():
         ("accelerate launch --mixed_precision=fp16 t.py", "fp16"),
         ("python t.py --bf16", "bf16"),
         ("python t.py --fp16_opt_level O1", ""),
+        ("python t.py --fp16 False", ""),
+        ("python t.py --fp16=0 --bf16 True", "bf16"),
+        ("vllm serve m --dtype bfloat16 --quantization awq", "int4"),
+        ("vllm serve m --quantization awq --dtype bfloat16", "int4"),
+        ("vllm serve m --kv-cache-dtype fp8 --dtype bfloat16", "bf16"),
+        ("text-generation-launcher --quantize bitsandbytes-nf4", "int4"),
         ("python t.py", ""),
     ],
 )

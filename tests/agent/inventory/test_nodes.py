@@ -1,8 +1,9 @@
 import pytest
 import yaml
 
+from gputailor_agent.inventory import raw
 from gputailor_agent.inventory.files import read_inventory
-from gputailor_agent.inventory.nodes import mig_counts, mig_strategy
+from gputailor_agent.inventory.nodes import mig_counts, mig_strategy, read_node
 from tests.agent.inventory.objects import MANIFESTS, NOON_SECONDS, inventory
 
 
@@ -167,3 +168,61 @@ def test_every_label_that_feature_discovery_can_write_is_read_without_harm(
     assert mig_strategy(node) == strategy
     assert mig_counts(node) == counts
     assert node.gpu_count == (None if strategy == "single" else 7)
+
+
+def _offering(capacity, labels=None, annotations=None):
+    metadata = raw.RawMetadata(name="n", labels=labels, annotations=annotations)
+    status = raw.RawNodeStatus(capacity=capacity, allocatable=capacity)
+    return read_node(raw.RawNode(metadata=metadata, status=status), "lab")
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("hami.io/node-nvidia-register",
+         '[{"id":"GPU-1","count":10,"devmem":32768,"type":"NVIDIA-V100"},{"id":"GPU-2","count":10}]'),
+        ("hami.io/node-nvidia-register",
+         "GPU-1,10,32768,100,NVIDIA-V100,0,true:GPU-2,10,32768,100,NVIDIA-V100,0,true:"),
+        ("volcano.sh/node-vgpu-register",
+         "GPU-1,10,32768,NVIDIA-V100,true,hami-core:GPU-2,10,32768,NVIDIA-V100,true,hami-core"),
+    ],
+)  # fmt: skip
+def test_cards_that_a_sharing_scheduler_lists_are_counted_and_not_its_shares(key, told):
+    node = _offering({"nvidia.com/gpu": "20"}, annotations={key: told})
+    assert (node.gpu_count, node.gpu_product) == (2, "NVIDIA-V100")
+
+
+@pytest.mark.parametrize("told", ["", "[", "[1]", "{}", "x:y", "a,b", ":"])
+def test_a_list_of_cards_in_no_known_form_is_passed_over(told):
+    node = _offering({"nvidia.com/gpu": "8"}, annotations={"hami.io/node-nvidia-register": told})
+    assert node.gpu_count == 8
+
+
+def test_chips_that_a_plugin_offers_under_several_names_are_there_once():
+    names = {"neuron": "16", "neurondevice": "16", "neuroncore": "32"}
+    offered = {f"aws.amazon.com/{name}": count for name, count in names.items()}
+    node = _offering(offered)
+    assert node.gpu_count == 16
+    assert node.capacity == {"aws.amazon.com/neuroncore": 32.0}
+    assert len(node.allocatable) == 3  # pods may ask for any of them
+    without = {name: count for name, count in offered.items() if "core" not in name}
+    assert _offering(without).capacity == {"aws.amazon.com/neuron": 16.0}
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({"eks.amazonaws.com/instance-gpu-name": "l40s", "eks.amazonaws.com/instance-gpu-count": "4",
+          "eks.amazonaws.com/instance-gpu-memory": "45776"}, ("l40s", 4, 45776 * 2**20, "")),
+        ({"k8s.amazonaws.com/accelerator": "nvidia-tesla-t4"}, ("nvidia-tesla-t4", 1, None, "")),
+        ({"karpenter.azure.com/sku-gpu-name": "A100", "karpenter.azure.com/sku-gpu-count": "2"},
+         ("A100", 2, None, "")),
+        ({"doks.digitalocean.com/gpu-model": "h100"}, ("h100", 1, None, "")),
+        ({"gpu.intel.com/product": "Max_1100"}, ("Max_1100", 1, None, "")),
+        ({"oci.oraclecloud.com/oke-is-preemptible": "true"}, ("", 1, None, "spot")),
+    ],
+)  # fmt: skip
+def test_the_clouds_own_labels_are_read(labels, expected):
+    node = _offering({"nvidia.com/gpu": "1"}, labels)
+    told = (node.gpu_product, node.gpu_count, node.gpu_memory_bytes, node.capacity_type)
+    assert told == expected

@@ -11,10 +11,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from gputailor_agent.dialects.kube_state_metrics import OWNERS, OwnerSeries, StateSample
+from gputailor_agent.inventory.hints import deadline_hint
 from gputailor_agent.inventory.kinds import kind_table
 from gputailor_agent.inventory.kube_state_metrics.rows import Rows, by_label
+from gputailor_agent.inventory.redaction import mask_annotations
 from gputailor_agent.model.inventory import Owner, OwnerReference
 
+#: A Job's time limit in seconds; it is no number of copies, though it stands beside them.
+_DEADLINE: Final = "kube_job_spec_active_deadline_seconds"
 _JOB_UIDS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 #: The signs that Kubernetes makes random suffixes and hashes of (apimachinery, ``rand``).
 _HASH: Final = re.compile(r".+-([bcdfghjklmnpqrstvwxz2456789]{5,10})")
@@ -125,7 +129,8 @@ class Ownership:
         if not self._told(named) and self._promoted(named):
             return None
         series, rows = self._known[named]
-        number = max((one.value for one in rows.of(*series.numbers)), default=None)
+        copies = [name for name in series.numbers if name != _DEADLINE]
+        number = max((one.value for one in rows.of(*copies)), default=None)
         suspends = named.kind == "CronJob"
         return Owner(
             cluster=self._cluster,
@@ -135,7 +140,8 @@ class Ownership:
             name=named.name,
             uid=uid,
             labels=rows.keyed(series.labels, "label_"),
-            annotations=rows.keyed(series.annotations, "annotation_"),
+            annotations=mask_annotations(rows.keyed(series.annotations, "annotation_"))
+            | deadline_hint(rows.value(_DEADLINE)),
             owners=tuple(self._reference(maker, "") for maker, _ in self._above(named)),
             replicas=None if number is None or suspends else int(number),
             suspended=suspends and number == 1,

@@ -22,12 +22,13 @@ import urllib3
 
 from gputailor_agent.inventory.live.configuring import Connection, client_module, find_connection
 from gputailor_agent.inventory.live.errors import (
-    FORBIDDEN,
     UNAUTHORISED,
     AnswerError,
     ClusterError,
     UnreachableError,
     UnreadableError,
+    lost_advice,
+    refused_advice,
 )
 from gputailor_agent.inventory.live.waiting import Patience, retry_after_seconds
 
@@ -205,6 +206,8 @@ class Client:
         configuration = self._connection.load()
         if hasattr(configuration, "keep_alive"):
             configuration.keep_alive = True  # a watch must notice a peer that vanished
+        if "://" not in configuration.host:  # kubectl takes such an address for plain HTTP
+            configuration.host = f"http://{configuration.host}"
         api = client_module("client").ApiClient(configuration)
         api.default_headers = {
             "Accept": "application/json",
@@ -221,13 +224,9 @@ class Client:
             return self._api
 
     def _lost(self, path: str, error: Exception) -> UnreachableError:
-        certificate = "CERTIFICATE" in str(error).upper() or "SSL" in type(error).__name__.upper()
-        if certificate:
-            advice = "is certificate-authority the cluster's own, and the address one it is for?"
-        else:
-            advice = "is the address right, the network (VPN) up and the API server running?"
+        passing, advice = lost_advice(f"{type(error).__name__}: {error}")
         return UnreachableError(
-            f"{self.host}{path} ({self.where}): {_said(error)}; {advice}", passing=not certificate
+            f"{self.host}{path} ({self.where}): {_said(error)}; {advice}", passing=passing
         )
 
     def _refused(
@@ -242,12 +241,9 @@ class Client:
         asked = retry_after_seconds(headers.get("Retry-After"), time.time())
         if asked is None and answer.details is not None:
             asked = answer.details.retry_after_seconds
-        advice = {
-            UNAUTHORISED: f"; the credentials of {self.where} were refused: log in again",
-            FORBIDDEN: f"; asked as {self.where}: grant it, see docs/kubernetes.md",
-        }.get(status, "")
+        advice = refused_advice(status, message, self.where)
         return AnswerError(
-            f"{request.method} {self.host}{request.path}: {status}: {message}{advice}",
+            f"{request.method} {self.host}{request.path}: {status}: {message.rstrip('.')}{advice}",
             status=status,
             message=message,
             retry_after_seconds=asked,

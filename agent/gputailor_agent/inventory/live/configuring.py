@@ -206,8 +206,13 @@ def _looked_over(paths: list[Path], context: str | None) -> _Found:
         )
     path, chosen = sections["contexts"].get(name, f"{files}: there is no context ", "contexts")
     where = f"context {name!r} of {path}"
-    sections["clusters"].get(
-        str(chosen.get("cluster") or ""), f"{where} names a cluster that is not there: ", "clusters"
+    cluster = str(chosen.get("cluster") or "")
+    _check_cluster(
+        where,
+        cluster,
+        *sections["clusters"].get(
+            cluster, f"{where} names a cluster that is not there: ", "clusters"
+        ),
     )
     user_name = str(chosen.get("user") or "")
     user_path, user = (
@@ -240,6 +245,14 @@ def _read(path: Path) -> Mapping[str, Any]:
 def _command(user: Mapping[str, Any]) -> str:
     plugin = user.get("exec")
     return str(plugin.get("command") or "") if isinstance(plugin, dict) else ""
+
+
+def _check_cluster(where: str, name: str, path: Path, cluster: Mapping[str, Any]) -> None:
+    if not str(cluster.get("server") or "").strip():
+        raise AccessError(
+            f"{where}: cluster {name!r} has no server address; expected server: https://HOST:PORT "
+            f"in {path}"
+        )
 
 
 def _check_user(where: str, path: Path, name: str, user: Mapping[str, Any]) -> None:

@@ -15,6 +15,41 @@ NOT_FOUND: Final = 404
 UNAUTHORISED: Final = 401
 
 
+_OWN_KEY: Final = "log in again, or mend client-certificate and client-key in the kubeconfig"
+_AUTHORITY: Final = "is certificate-authority the cluster's own, and the address one it is for?"
+#: What a transport error holds, whether asking again may help, what to look at; the first counts.
+_LOST: Final = (
+    ("PEM LIB", False, _OWN_KEY),
+    ("KEY_VALUES_MISMATCH", False, _OWN_KEY),
+    ("WRONG_VERSION_NUMBER", False, "no TLS is spoken there: an API server, or http://?"),
+    ("CERTIFICATE", False, _AUTHORITY),
+    ("SSL", False, _AUTHORITY),
+    ("PROXY", True, "does the proxy run (proxy-url, HTTPS_PROXY), and is it the way there?"),
+    ("", True, "is the address right, the network (VPN) up and the API server running?"),
+)
+#: Whom an API server takes somebody for who shows nothing.
+_NOBODY: Final = "system:anonymous"
+_WANTS_TLS: Final = "HTTP request to an HTTPS server"
+
+
+def lost_advice(error: str) -> tuple[bool, str]:
+    """Whether a connection that was lost like this is worth another try, and what to look at."""
+    return next((passing, advice) for told, passing, advice in _LOST if told in error.upper())
+
+
+def refused_advice(status: int, message: str, where: str) -> str:
+    """What to do about an answer other than success; '' where the message says it all."""
+    if status == UNAUTHORISED:
+        return f"; the credentials of {where} were refused: log in again"
+    if status == FORBIDDEN and _NOBODY in message:
+        return f"; {where} has no credentials: log in, or give its user a token or a certificate"
+    if status == FORBIDDEN:
+        return f"; asked as {where}: grant it, see docs/kubernetes.md"
+    if _WANTS_TLS in message:
+        return f"; write https:// before the server's address in {where}"
+    return ""
+
+
 class ClusterError(Exception):
     """A cluster cannot be asked; the text is written for a person."""
 

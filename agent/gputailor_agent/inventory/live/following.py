@@ -6,10 +6,11 @@ but what changed.
 """
 
 import logging
+import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -25,6 +26,7 @@ from gputailor_agent.inventory.live.naming import NamespaceMemory
 from gputailor_agent.inventory.live.owning import OwnerMemory, Reference
 from gputailor_agent.inventory.live.reading import (
     Memories,
+    absent,
     assemble,
     no_nodes,
     no_pods,
@@ -162,6 +164,7 @@ class LiveInventory:
             for place in choice.places
         ]
         self._node_watch = self._watching(NODES, "", self._nodes)
+        self._absent: tuple[float, list[str]] = (-math.inf, [])  # looked for at, and told
         self._threads: list[threading.Thread] = []
 
     @property
@@ -213,7 +216,8 @@ class LiveInventory:
             + [reference.uid for pod in found.pods for reference in pod.owners]
             + [reference.uid for owner in found.owners for reference in owner.owners]
         )
-        return found
+        lost = self._absent_namespaces({pod.namespace for pod in found.pods}, now)
+        return msgspec.structs.replace(found, problems=(*found.problems, *lost)) if lost else found
 
     def __call__(self, at: float) -> Inventory:
         """The same as ``snapshot``, as the agent's service calls its reader."""
@@ -263,6 +267,15 @@ class LiveInventory:
         if not known:
             raise ClusterError(no_pods(problems))
         return problems
+
+    def _absent_namespaces(self, having_pods: Container[str], now: float) -> list[str]:
+        """Named namespaces that are not there, looked for once in a while where no pod is."""
+        looked_at, told = self._absent
+        if now - looked_at >= self._config.owners_fresh_seconds:
+            names = [one.namespace for one in self._pod_watches if one.namespace]
+            told = absent(self._client, [name for name in names if name not in having_pods])
+            self._absent = (now, told)
+        return told
 
     def _stale(self, watch: Watching[Any], what: str, age_seconds: float) -> list[str]:
         if age_seconds <= self._config.stale_seconds:

@@ -58,14 +58,14 @@ class NamespaceMemory:
             return {name: self._labels[name] for name in sorted(wanted) if self._labels.get(name)}
 
     def _read(self, names: Iterable[str]) -> None:
-        try:
-            if self._one_by_one:
-                for name in sorted(names):
+        for name in sorted(names) if self._one_by_one else ("",):
+            try:
+                if name:
                     self._take(self._client.get(_NAMESPACES.path(name=name), _Named))
-            else:
-                list_objects(self._client, _NAMESPACES.path(), self._take_raw)
-        except ClusterError as error:
-            log.debug("labels of namespaces cannot be read: %s", error)
+                else:
+                    list_objects(self._client, _NAMESPACES.path(), self._take_raw)
+            except ClusterError as error:  # another one may well be granted
+                log.debug("labels of namespace %s cannot be read: %s", name or "*", error)
 
     def _take_raw(self, content: msgspec.Raw) -> Any:
         self._take(msgspec.json.decode(content, type=_Named))

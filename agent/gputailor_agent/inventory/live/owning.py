@@ -27,6 +27,7 @@ from gputailor_agent.inventory.live.errors import (
 )
 from gputailor_agent.inventory.live.listing import list_objects
 from gputailor_agent.inventory.pods import object_name, owner_references
+from gputailor_agent.inventory.redaction import mask_annotations
 from gputailor_agent.inventory.templates import multiplier, pod_templates
 from gputailor_agent.model.inventory import Owner, OwnerReference
 
@@ -63,7 +64,7 @@ def owner_of(body: Mapping[str, Any], resource: ApiResource, cluster: str) -> Ow
     spec: dict[str, Any] = part if isinstance(part, dict) else {}
     annotations = {
         name: text
-        for name, text in raw.string_map(metadata.annotations).items()
+        for name, text in mask_annotations(raw.string_map(metadata.annotations)).items()
         if len(text) <= _LONGEST_ANNOTATION
     }
     annotations |= hints(spec, _templates(body))

@@ -40,6 +40,7 @@ class MissingPermission(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     optional: bool
     without: str
+    scope: str = "namespaced"  # or "cluster": no Role can hold it
     reason: str = ""  # the server's own words, where it gave any
 
     @property
@@ -158,6 +159,7 @@ def _missing(
         namespace=namespace,
         optional=rule.optional,
         without=rule.without,
+        scope=rule.scope,
         reason=next((reason for _, reason in refused if reason), ""),
     )
 

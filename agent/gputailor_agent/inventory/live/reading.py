@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -11,11 +12,16 @@ from gputailor_agent.inventory.claims import Claims
 from gputailor_agent.inventory.live.choosing import NamespaceChoice
 from gputailor_agent.inventory.live.client import Client, connect
 from gputailor_agent.inventory.live.discovering import NODES, PODS, ApiResource, Discovery
-from gputailor_agent.inventory.live.errors import FORBIDDEN, AnswerError, ClusterError
+from gputailor_agent.inventory.live.errors import (
+    FORBIDDEN,
+    NOT_FOUND,
+    AnswerError,
+    ClusterError,
+)
 from gputailor_agent.inventory.live.listing import list_objects
 from gputailor_agent.inventory.live.naming import NamespaceMemory
 from gputailor_agent.inventory.live.owning import OwnerMemory, Reference, climbing
-from gputailor_agent.inventory.live.remembering import NodeMemory, PodEntry, PodMemory, unpack
+from gputailor_agent.inventory.live.remembering import NodeMemory, PodEntry, PodMemory
 from gputailor_agent.model.inventory import Inventory
 
 T = TypeVar("T")
@@ -57,11 +63,14 @@ def read_from(
     choice = choice or NamespaceChoice()
     problems: list[str] = []
     pods = PodMemory(cluster, takes=choice.takes)
+    empty: list[str] = []
     for namespace in choice.places:
         listing = _listed(client, PODS, namespace, pods.take, problems)
         pods.replace(listing or (), namespace or "", at, at)
+        empty += [namespace] if namespace and listing == () else []
     if len(problems) == len(choice.places):
         raise ClusterError(no_pods(problems))
+    problems += absent(client, empty)
     nodes = NodeMemory(cluster)
     listing_of_nodes = _listed(client, NODES, "", nodes.take, [])
     if listing_of_nodes is None:
@@ -74,6 +83,24 @@ def read_from(
         namespaces=NamespaceMemory(client, one_by_one=choice.places != ("",)),
     )
     return assemble(client, at, memories, now=at, problems=problems)
+
+
+def absent(client: Client, namespaces: Iterable[str]) -> list[str]:
+    """What to say of namespaces that are not there, each of which looks like an empty one."""
+    return [
+        f"namespace {name!r} is not there; check --namespace (kubectl get namespaces)"
+        for name in namespaces
+        if not _is_there(client, name)
+    ]
+
+
+def _is_there(client: Client, namespace: str) -> bool:
+    """Whether the namespace exists; where nobody may look it is taken to."""
+    try:
+        client.get(f"/api/v1/namespaces/{quote(namespace, safe='')}", dict[str, Any])
+    except ClusterError as error:
+        return getattr(error, "status", None) != NOT_FOUND
+    return True
 
 
 def no_pods(problems: Iterable[str]) -> str:
@@ -164,7 +191,7 @@ def assemble(
     references = references_of(entries)
     known.owners.resolve(references, now)
     claims = read_claims(client, entries, told)
-    found = tuple(unpack(entries, known.pods.cluster, claims, told))
+    found = known.pods.pods(entries, claims, told)
     above = known.owners.above(reference for _, reference in references)
     told += [*known.pods.problems(), *known.nodes.problems(), *known.owners.problems()]
     return Inventory(

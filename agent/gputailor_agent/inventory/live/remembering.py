@@ -15,12 +15,12 @@ from typing import Final
 import msgspec
 
 from gputailor_agent.inventory import raw
-from gputailor_agent.inventory.claims import Claims
+from gputailor_agent.inventory.claims import UNKNOWN_CLAIM, Claims
 from gputailor_agent.inventory.holding import asks_for_devices
 from gputailor_agent.inventory.live.sharing import Once, Unpacking
 from gputailor_agent.inventory.nodes import read_node
 from gputailor_agent.inventory.pods import owner_references, read_pod
-from gputailor_agent.model.inventory import Node, OwnerReference, Pod
+from gputailor_agent.model.inventory import GpuRequest, Node, OwnerReference, Pod
 
 #: Longer annotations and arguments are cut: nothing reads that far, and people put whole scripts
 #: and manifests there.
@@ -152,6 +152,7 @@ class PodMemory:
         self._live: dict[str, PodEntry] = {}
         self._ended: dict[str, PodEntry] = {}  # in the order they ended
         self._told = _Told("pod")
+        self._claimed: dict[str, dict[str, tuple[GpuRequest, ...]]] = {}  # by pod, by container
         self._forgotten = 0
         self._once = Once()
 
@@ -240,6 +241,34 @@ class PodMemory:
                 )
             return told
 
+    def pods(
+        self, entries: Iterable[PodEntry], claims: Claims, problems: list[str]
+    ) -> tuple[Pod, ...]:
+        """The pods of entries, with what their claims are, or were when that was last known.
+
+        A claim made for a pod goes with it, and a server may refuse the claims for a while.
+        """
+        found = tuple(unpack(entries, self.cluster, claims, problems, self._settled))
+        with self._lock:
+            self._claimed = {
+                key: known
+                for key, known in self._claimed.items()
+                if key in self._live or key in self._ended
+            }
+        return found
+
+    def _settled(self, entry: PodEntry, pod: Pod) -> Pod:
+        with self._lock:
+            known = self._claimed.get(entry.key)
+            if known is None or (entry.ended is None and not any(map(_is_open, _asked(pod)))):
+                self._claimed[entry.key] = {one.name: one.gpus for one in pod.containers}
+                return pod
+        containers = (
+            msgspec.structs.replace(one, gpus=known.get(one.name, one.gpus))
+            for one in pod.containers
+        )
+        return msgspec.structs.replace(pod, containers=tuple(containers))
+
     def prune(self, at: float) -> None:
         """Forget pods that ended too long ago."""
         with self._lock:
@@ -263,15 +292,33 @@ class PodMemory:
             del self._ended[key]
 
 
+def _asked(pod: Pod) -> Iterator[GpuRequest]:
+    return (request for container in pod.containers for request in container.gpus)
+
+
+def _is_open(request: GpuRequest) -> bool:
+    """Whether a claim's kind or number is not known (yet, or any more)."""
+    claimed = "/" not in request.resource or request.resource.startswith(UNKNOWN_CLAIM)
+    return request.kind == "other" and claimed
+
+
 def unpack(
-    entries: Iterable[PodEntry], cluster: str, claims: Claims, problems: list[str]
+    entries: Iterable[PodEntry],
+    cluster: str,
+    claims: Claims,
+    problems: list[str],
+    settle: Callable[[PodEntry, Pod], Pod] = lambda _, pod: pod,
 ) -> Iterator[Pod]:
-    """The pods of entries; those that turn out to ask for no accelerator are left out."""
+    """The pods of entries; those that turn out to ask for no accelerator are left out.
+
+    ``settle`` is asked about each pod that has claims.
+    """
     unpacking = Unpacking()
     for entry in entries:
         if entry.claims:
             told: list[str] = []
-            pod = short(read_pod(_PARTS.decode(entry.packed), cluster, claims, told))
+            read = short(read_pod(_PARTS.decode(entry.packed), cluster, claims, told))
+            pod = settle(entry, read)
             if not asks_for_devices(pod):
                 continue
         else:

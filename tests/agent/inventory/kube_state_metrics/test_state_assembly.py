@@ -2,6 +2,8 @@
 
 import pytest
 
+from gputailor_agent.dialects.kube_state_metrics import OWNERS
+from gputailor_agent.inventory.hints import DEADLINE_HINT
 from gputailor_agent.inventory.holding import held_interval, holding
 from gputailor_agent.inventory.identity import resolve
 from gputailor_agent.model.inventory import Outcome
@@ -220,3 +222,17 @@ def test_names_that_were_given_twice_are_two_runs_by_the_jobs_uid():
     first, second = pod("a-x", owner=("Job", "a")), pod("a-y", owner=("Job", "a"))
     told = inventory(first, second, labelled("a-x"), labelled("a-y"))
     assert runs(told) == ["a.a-x-4711", "a.a-y-4711"]
+
+
+def test_a_job_s_time_limit_is_no_number_of_copies():
+    deadline = "kube_job_spec_active_deadline_seconds"
+    assert deadline in OWNERS["Job"].numbers
+    found = inventory(
+        pod("train-x2x4z", owner=("Job", "train")),
+        owned("job", "job_name", "train"),
+        sample("kube_job_spec_parallelism", 2.0, job_name="train"),
+        sample(deadline, 1_234_567.0, job_name="train"),
+    )
+    assert [one.replicas for one in found.owners] == [2]
+    (workload,) = resolve(found).workloads
+    assert workload.annotations == {DEADLINE_HINT: "1234567"}

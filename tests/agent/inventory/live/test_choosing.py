@@ -78,3 +78,18 @@ def test_labels_are_read_once_and_again_when_they_are_stale(api, client):
     assert len([one for one in api.requests if one.path == "/api/v1/namespaces"]) == 1
     api.put(_space("red", team="speech"))
     assert memory.labels(["red"], 61.0) == {"red": {"team": "speech"}}
+
+
+def test_one_namespace_that_may_not_be_read_hides_no_other(api, client):
+    api.put(_space("red", team="vision"), pod("a", namespace="red"), pod("b", namespace="blue"))
+    api.fail("/api/v1/namespaces/blue?", Fault(status=403, body=status(403)))
+    found = read_from(client, "lab", NamespaceChoice.of(["blue", "red"]), at=AT)
+    assert found.namespaces == {"red": {"team": "vision"}}
+
+
+def test_a_namespace_that_is_not_there_is_told_by_a_reading_and_by_an_agent(api, client, follow):
+    api.put(_space("red"), _space("blue"), pod("a", namespace="red"))
+    said = ("namespace 'read' is not there; check --namespace (kubectl get namespaces)",)
+    names = ["red", "blue", "read"]
+    assert read_from(client, "lab", NamespaceChoice.of(names), at=AT).problems == said
+    assert follow(namespaces=tuple(names)).snapshot(AT).problems == said

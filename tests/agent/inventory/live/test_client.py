@@ -5,7 +5,12 @@ import pytest
 
 from gputailor_agent.inventory.live.client import Client, Timeouts, connect
 from gputailor_agent.inventory.live.configuring import find_connection
-from gputailor_agent.inventory.live.errors import AnswerError, UnreachableError, UnreadableError
+from gputailor_agent.inventory.live.errors import (
+    AnswerError,
+    UnreachableError,
+    UnreadableError,
+    lost_advice,
+)
 from gputailor_agent.inventory.live.listing import list_objects
 from gputailor_agent.inventory.live.waiting import Patience, retry_after_seconds
 from tests.agent.inventory.live.api_server import Fault, status
@@ -187,3 +192,24 @@ def test_retry_after_is_read_as_seconds_or_date(header, seconds):
 def test_no_server_can_make_us_wait_longer_than_two_minutes():
     assert Patience().pause_seconds(1, 0.0, asked=86_400.0) == 120.0
     assert Patience().pause_seconds(50, 1.0) == 30.0
+
+
+@pytest.mark.parametrize(
+    ("error", "passing", "advice"),
+    [
+        ("SSLError: [SSL] PEM lib (_ssl.c:3905)", False, "client-certificate and client-key"),
+        ("SSLError: [X509: KEY_VALUES_MISMATCH] key values mismatch", False, "client-key"),
+        ("SSLError: [SSL: WRONG_VERSION_NUMBER] wrong version number", False, "http://"),
+        (
+            "SSLError: [SSL: CERTIFICATE_VERIFY_FAILED] unable to get",
+            False,
+            "certificate-authority",
+        ),
+        ("ProxyError: Unable to connect to proxy", True, "proxy-url"),
+        ("NewConnectionError: Connection refused", True, "is the address right"),
+    ],
+)
+def test_a_lost_connection_says_where_to_look(error, passing, advice):
+    again, told = lost_advice(error)
+    assert again is passing
+    assert advice in told

@@ -297,3 +297,14 @@ def test_a_certificate_of_the_named_authority_is_trusted(secure_api, write_kubec
     named = {"certificate-authority": str(certificate)}
     _ask(write_kubeconfig(kubeconfig_of(secure_api.url, **named)))
     assert len(secure_api.requests) == 1
+
+
+def test_an_address_without_a_scheme_is_plain_http_as_for_kubectl(api, write_kubeconfig):
+    path = write_kubeconfig(kubeconfig_of(api.url.removeprefix("http://")))
+    with contextlib.closing(connect(path, patience=QUICK)) as client:
+        assert client.host == api.url
+
+
+def test_a_cluster_without_an_address_is_told(write_kubeconfig):
+    with pytest.raises(AccessError, match=r"cluster 'lab' has no server address; expected server"):
+        find_connection(write_kubeconfig(kubeconfig_of("")))
