@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gputailor_agent.inventory.holding import held_interval, holding
 from gputailor_agent.inventory.kube_state_metrics import accelerator_pattern, inventory_of
 from gputailor_agent.sources.prometheus.client import (
     Access,
@@ -62,8 +63,11 @@ def cron_run(number):
 
 
 def history(end=NOW):
-    """A pod that stays, runs that went, one that was deleted, and one of three minutes."""
+    """A pod that stays, runs that went, one deleted, one of three minutes, one kept completed."""
     yield from scraped(pod("stays", began=START), START, end)
+    yield from scraped(pod("kept", began=NOW - 20 * HOUR), NOW - 20 * HOUR, NOW - 10 * HOUR - 60)
+    completed = pod("kept", began=NOW - 20 * HOUR, phase="Succeeded", ended=NOW - 10 * HOUR)
+    yield from scraped(completed, NOW - 10 * HOUR, end)
     for number in range(RUNS):
         yield from cron_run(number)
     yield from scraped(pod("deleted", began=NOW - 9 * HOUR), NOW - 9 * HOUR, NOW - 5 * HOUR)
@@ -158,6 +162,18 @@ def test_pods_that_went_are_there_with_their_beginning_and_their_end(url):
     assert found["stays"].finished is None
 
 
+def test_case_33_requests_that_persist_for_a_completed_pod_hold_nothing(url):
+    state, _ = read(url)
+    requested = {
+        one.labels["pod"] for one in state.samples if one.name.endswith("resource_requests")
+    }
+    assert "kept" in requested  # kube-state-metrics still tells of its request
+    found = {one.name: one for one in inventory_of(state, "lab").pods}
+    assert not holding(found["kept"])
+    assert held_interval(found["kept"], NOW) == (NOW - 20 * HOUR, NOW - 10 * HOUR)
+    assert {name for name, one in found.items() if holding(one)} == {"stays", "eastern"}
+
+
 def test_a_pod_of_three_minutes_is_not_missed(url):
     short = pods_of(url)["short"]
     assert 100 <= short.finished - short.started <= 170
@@ -185,7 +201,7 @@ def test_two_replicas_tell_of_each_pod_once(url):
 def test_a_shorter_window_has_the_pods_of_that_time(url):
     state, _ = read(url, start=NOW - 6 * HOUR)
     names = {one.labels["pod"] for one in state.samples if "uid" in one.labels}
-    assert names == {"stays", "deleted", "eastern"}
+    assert names == {"stays", "deleted", "kept", "eastern"}
 
 
 def test_as_of_an_earlier_time_it_is_what_was_there_then(url):

@@ -37,7 +37,7 @@ def _memory(field: str, measure: Measure) -> Gauge:
 _GAUGES: Final = (
     _percent("gfx_activity", "kernel"),
     _percent("umc_activity", "memcopy"),
-    _percent("vcn_activity", "decoder", "media"),
+    _percent("vcn_activity", "decoder", "media")._replace(part="vcn_index"),
     _percent("prof_tensor_active_percent", "tensor", "profiling"),
     _percent("prof_occupancy_percent", "occupancy", "profiling"),
     _memory("used_vram", Measure.MEMORY_USED),

@@ -94,6 +94,14 @@ _IGNORED: Final = (
 )
 
 
+def _node(labels: Labels) -> str:
+    """The node; an exporter that was not told it (``NODE_NAME``) gives its own pod's name there."""
+    named = told(labels, "Hostname", "hostname", "node")
+    if _OWN not in named:
+        return named
+    return first(labels, "node", "node_name", "kubernetes_node", "nodename") or named
+
+
 def _holder(labels: Labels, gpu_uuid: str, node: str) -> Holder | None:
     held = holder_of(
         labels,
@@ -126,7 +134,7 @@ class _Dcgm:
         if not card:
             return None
         instance = first(labels, "GPU_I_ID")
-        node = told(labels, "Hostname", "hostname", "node")
+        node = _node(labels)
         uuid = f"MIG-{card}/{instance}" if instance else card
         device = Device(
             cluster=cluster,

@@ -54,6 +54,8 @@ class Gauge(NamedTuple):
     ``group``: gauges that come and go together. ``of_instance``: the value on a MIG instance's
     series is the instance's own, not a copy of its parent's. ``of_holder``: the value is the
     container's own even where several share the device. ``labels``: only series with these.
+    ``part``: the label that tells apart parts of a device with a value each, of which the busiest
+    counts; series that differ otherwise are copies of one.
     """
 
     names: tuple[str, ...]
@@ -64,6 +66,7 @@ class Gauge(NamedTuple):
     of_instance: bool = False
     of_holder: bool = False
     labels: tuple[tuple[str, str], ...] = ()
+    part: str = ""
 
     def canonical(self, raw: float) -> float | None:
         """The value in base units; None for what cannot be true (sentinels, NaN, negatives)."""

@@ -104,7 +104,13 @@ OWNERS: Final[Mapping[str, OwnerSeries]] = {
             "apps/v1",
             ("kube_replicaset_spec_replicas",),
         ),
-        OwnerSeries("Job", "job_name", "kube_job", "batch/v1", ("kube_job_spec_parallelism",)),
+        OwnerSeries(
+            "Job",
+            "job_name",
+            "kube_job",
+            "batch/v1",
+            ("kube_job_spec_parallelism", "kube_job_spec_active_deadline_seconds"),
+        ),
         OwnerSeries(
             "Deployment",
             "deployment",

@@ -1,21 +1,26 @@
-"""Rows of containers themselves, for those that held devices in the hour.
+"""Rows of containers themselves, for those that held devices in the hour, or asked for them.
 
 A row of its own per container and hour, with ``CONTAINER_ITSELF`` in place of a device: whatever
 number of devices the container holds, its CPU and its requests stand once. An engine that is
 scraped under another container's name of the pod (a proxy) is the pod's only holder's, if there is
 just one; network, which is the pod's, goes to the first of the pod's holders, so that it is counted
 once. A node's pressure goes to each container that held devices there for the whole hour.
+
+A container that asked for devices, of which no exporter names it as a holder, has such a row and no
+other: what it did beside its devices is known, its use of them is not. It has one only where
+cAdvisor or an engine saw it run.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from gputailor_agent.model.containers import CONTAINER_ITSELF, pressure
-from gputailor_agent.model.usage import Device, UsageKey, UsageRow, quantise
+from gputailor_agent.model.containers import CONTAINER_ITSELF, Amount, pressure
+from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageKey, UsageRow, quantise
 from gputailor_agent.sources.prometheus.container_readings import (
+    AskedContainer,
     ContainerHour,
     ContainerReading,
     NodeReading,
@@ -26,12 +31,14 @@ _WHOLE: Final = 0.95
 _WAITED_FOR_IO: Final = pressure("host", "io", "some")
 
 _Pod = tuple[str, str]
+_Keys = dict[_Pod, dict[str, UsageKey]]
 
 
 class _Sums:
     """Figures of one container, of all sources."""
 
     def __init__(self) -> None:
+        self.ran = False  # an engine answered, or the kernel counted
         self.sources: set[str] = set()
         self.amounts: dict[str, float] = defaultdict(float)
         self.peaks: dict[str, float] = {}
@@ -40,6 +47,7 @@ class _Sums:
     def add(self, reading: ContainerReading) -> None:
         """Add amounts; two sources of one counted figure (kills) saw the same, so the most."""
         self.sources.add(reading.source)
+        self.ran |= reading.of_engine or Amount.HOST_OBSERVED in reading.amounts
         for name, amount in reading.amounts.items():
             self.amounts[name] += amount
         for name, peak in reading.peaks.items():
@@ -67,27 +75,80 @@ class _Sums:
         )
 
 
-def container_rows(
-    hour: ContainerHour, rows: Iterable[UsageRow], devices: Mapping[str, Device], seconds: float
-) -> list[UsageRow]:
-    """Return a row for each container that ``hour`` tells of and that ``rows`` of devices name.
+class Span(NamedTuple):
+    """The part of an hour that was read, in a cluster; Unix seconds."""
 
-    ``rows``: of the same hour; ``seconds``: how much of it there was.
+    cluster: str
+    begin: int
+    end: int
+
+    @property
+    def seconds(self) -> float:
+        """How much of the hour there was."""
+        return float(self.end - self.begin)
+
+
+def container_rows(
+    hour: ContainerHour, rows: Iterable[UsageRow], devices: Mapping[str, Device], span: Span
+) -> list[UsageRow]:
+    """Return a row for each container that ``hour`` tells of and that holds devices or asked.
+
+    ``rows``: of devices, of the same ``span``; they say who holds some.
     """
     held = [row for row in rows if row.key.pod and row.key.gpu_uuid != CONTAINER_ITSELF]
-    keys: dict[_Pod, dict[str, UsageKey]] = defaultdict(dict)
+    keys: _Keys = defaultdict(dict)
     for row in sorted(held, key=lambda row: row.key):  # a known uid comes after an unknown one
         key = msgspec.structs.replace(row.key, gpu_uuid=CONTAINER_ITSELF)
+        keys[key.namespace, key.pod][key.container] = key
+    nodes = _asking(hour.asked, keys, span)
+    for key in nodes:
         keys[key.namespace, key.pod][key.container] = key
     sums: dict[UsageKey, _Sums] = defaultdict(_Sums)
     for reading in hour.containers:
         found = _holder(reading, keys.get((reading.namespace, reading.pod), {}))
         if found is not None:
             sums[found].add(reading)
+    sums = {key: one for key, one in sums.items() if key not in nodes or one.ran}
     for node in hour.nodes:
-        for found in _on(node, held, devices, keys, seconds):
-            sums[found].add(_beside(node, found))
+        on = _on(node, held, devices, keys, span.seconds)
+        on |= _asking_on(node, nodes, sums, span.seconds)
+        for found in on:
+            sums.setdefault(found, _Sums()).add(_beside(node, found))
     return [one.row(key) for key, one in sorted(sums.items())]
+
+
+def _asking(asked: Iterable[AskedContainer], held: _Keys, span: Span) -> dict[UsageKey, str]:
+    """Nodes ('' where unknown) of the containers whose pods no exporter names as holders."""
+    found: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for one in asked:
+        if (one.namespace, one.pod) not in held:
+            place = (one.namespace, one.pod, one.container)
+            found[place] = max(found.get(place, ("", "")), (one.pod_uid, one.node))
+    return {
+        UsageKey(
+            cluster=span.cluster,
+            namespace=namespace,
+            pod=pod,
+            pod_uid=uid,
+            container=container,
+            gpu_uuid=CONTAINER_ITSELF,
+            hour=span.begin // HOUR_SECONDS * HOUR_SECONDS,
+        ): node
+        for (namespace, pod, container), (uid, node) in found.items()
+    }
+
+
+def _asking_on(
+    node: NodeReading, nodes: Mapping[UsageKey, str], sums: Mapping[UsageKey, _Sums], seconds: float
+) -> set[UsageKey]:
+    """Those of the asking containers that were on the node for the whole hour."""
+    return {
+        key
+        for key, name in nodes.items()
+        if _same_node(name, node.node)
+        and key in sums
+        and sums[key].amounts.get(Amount.HOST_OBSERVED, 0.0) >= _WHOLE * seconds
+    }
 
 
 def _holder(reading: ContainerReading, keys: Mapping[str, UsageKey]) -> UsageKey | None:

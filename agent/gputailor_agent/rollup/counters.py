@@ -82,7 +82,8 @@ class CounterRollup:
         self._spread_after = spread_after_seconds
         self._layouts = LayoutTable()
         self._watch_started: float | None = None
-        self._newest = 0.0
+        self._newest = self._looked = 0.0
+        self._pace = spread_after_seconds  # seconds between two rounds
         self._exporters: dict[str, ExporterState] = {}
         self._series: dict[SeriesKey, Series] = {}
         self._devices: dict[str, Device] = {}
@@ -110,14 +111,17 @@ class CounterRollup:
     def mind_clock(self, now: float) -> None:
         """Go on from ``now`` where our clock was set back by more than what is spread.
 
-        A smaller step is waited out: until the clock has passed it again pages count as out of
-        order. After a larger one what was counted meanwhile is placed on the last minutes, and
-        hours that are lived through twice give rows of both lives.
+        To be called before each round of pages. A smaller step is waited out: until the clock has
+        passed it again pages count as out of order. After a larger one what was counted since the
+        round before is placed on as much time as there usually is between two, and hours that are
+        lived through twice give rows of both lives.
         """
+        pace, self._looked = now - self._looked, now
         if self._newest - now <= self._spread_after:
+            self._pace = pace if 0 < pace < self._spread_after else self._spread_after
             return
         self.problems["clock_set_back"] += 1
-        back = now - self._spread_after
+        back = now - self._pace
         self._watch_started = min(back, self._watch_started or back)
         for name, seen in self._exporters.items():
             self._exporters[name] = ExporterState(min(seen.at, back), seen.process_started)

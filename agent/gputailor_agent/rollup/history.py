@@ -17,7 +17,7 @@ from gputailor_agent.dialects import gputailor
 from gputailor_agent.dialects.gauges import gauge_dialects
 from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageKey, UsageRow
 from gputailor_agent.rollup import sentences
-from gputailor_agent.rollup.containers import container_rows
+from gputailor_agent.rollup.containers import Span, container_rows
 from gputailor_agent.rollup.counters import CounterRollup
 from gputailor_agent.rollup.devices import merge_device
 from gputailor_agent.rollup.means import MeansRollup
@@ -109,8 +109,8 @@ class HourRollup:
                 if not {uuid, device.parent_uuid} & own:
                     known, at = devices.get(uuid), device.last_seen
                     devices[uuid] = merge_device(known, device, self.counters.cluster, at)
-        span = float(reading.end - reading.hour)
-        mixed = mix(sources, span)
+        span = Span(self.counters.cluster, reading.hour, reading.end)
+        mixed = mix(sources, span.seconds)
         mixed += container_rows(reading.beside, mixed, devices, span)
         self.problems.update(reading.problems)
         self.problems.update(f"{_PARTIAL}: {said}" for said in reading.partial)

@@ -174,14 +174,32 @@ class Series:
         return late
 
     def go_back(self, at: float) -> list[UsageRow]:
-        """Go on from the earlier time ``at``; returns the row of the hour left behind."""
+        """Go on from the earlier time ``at``; returns the row of the hour left behind.
+
+        Within one hour what came before ``at``, by proportion of time, stays in the open hour: by
+        the clock it is lived through once. What came after it is lived through again.
+        """
+        kept = self._until(at) if self.owing is None else None
         closed = list(self._turn(hour_holding(at)))
+        if kept is not None:
+            self.total, self.warm, self.carry, self.share_seconds, self.samples = kept
         self.at = self.seen = at
         self.beside.clear()
         self._lose_histograms()
         if self.began is not None:
             self.began = min(self.began, at)
         return closed
+
+    def _until(self, at: float) -> tuple[Vector, Vector | None, Vector, float, int] | None:
+        """What of the open hour came before ``at``; None where that is in another hour."""
+        if hour_holding(at) != self.hour:
+            return None
+        begin = self.hour if self.began is None else max(self.hour, self.began)
+        part = min(1.0, max(0.0, at - begin) / (self.at - begin)) if self.at > begin else 0.0
+        total = self.total * part
+        warm = None if self.warm is None else np.minimum(self.warm, total)
+        samples = int(self.samples * part)
+        return total, warm, self.carry, self.share_seconds * part, samples
 
     def note(self, reading: Reading) -> None:
         """Keep what the page says beside the counters for the open hour."""

@@ -3,13 +3,14 @@
 A step is five minutes. Time is known by samples: so many, so far apart.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
 
 from gputailor_agent.dialects.base import Holder
-from gputailor_agent.dialects.gauges import Gauge
+from gputailor_agent.dialects.gauges import Gauge, Measure
 from gputailor_agent.model.usage import Device
 from gputailor_agent.rollup.devices import merge_device
 from gputailor_agent.rollup.series import WARMUP_SECONDS
@@ -19,6 +20,9 @@ from gputailor_agent.sources.prometheus.readings import (
     GaugeHour,
     GaugeSeries,
 )
+
+#: A gauge's value in each step; None where there is none.
+_Values = list[float | None]
 
 #: So many samples more than a step has room for: held side by side (one may be too many by jitter).
 _TOO_MANY: Final = 1.5
@@ -35,13 +39,22 @@ class Held:
     _ranked: dict[str, dict[int, list[int]]] = field(default_factory=dict)
 
     def take(self, count: GaugeCount) -> None:
-        """Count samples; the same counted twice (two scrapers, replicas, two names) is one."""
+        """Count samples; the same counted twice (two scrapers, replicas, two names) is one.
+
+        Scrapers of different intervals are counted as if all scraped as often as the fastest.
+        """
+        own = count.interval_seconds
+        finest = min(own, self.intervals.get(count.group, own))
         ranks = self._ranked.setdefault(count.group, {})
-        known = ranks.get(count.rank, count.samples)
-        ranks[count.rank] = [max(a, b) for a, b in zip(known, count.samples, strict=True)]
+        for rank, samples in ranks.items():
+            ranks[rank] = _scaled(samples, self.intervals[count.group] / finest)
+        counted = _scaled(count.samples, own / finest)
+        known = ranks.get(count.rank)
+        room = STEP_SECONDS / finest + 1
+        ranks[count.rank] = counted if known is None else _of_both(known, counted, room)
         names = [ranks[rank] for rank in sorted(ranks)]
         self.counts[count.group] = reduce(_after_one_another, names)
-        self.intervals[count.group] = count.interval_seconds
+        self.intervals[count.group] = finest
         self._seconds.clear()
 
     def count(self, group: str, step: int) -> int:
@@ -76,19 +89,19 @@ def by_device(
     """Everything by device and holder. The same said twice (two scrapers, replicas) is one."""
     devices: dict[str, dict[Holder | None, Held]] = {}
     described: dict[str, Device] = {}
-    ranks: dict[tuple[str, Holder | None, Gauge], int] = {}
-    for series in sorted(hour.series, key=_rank):
+    told: dict[tuple[str, Holder | None, Gauge, int], dict[str, list[_Values]]] = {}
+    for series in sorted(hour.series, key=_order):
         uuid = series.device.gpu_uuid
-        held = devices.setdefault(uuid, {}).setdefault(series.holder, Held())
+        devices.setdefault(uuid, {}).setdefault(series.holder, Held())
         described.setdefault(uuid, series.device)
-        known = held.values.get(series.gauge)
-        rank = ranks.setdefault((uuid, series.holder, series.gauge), series.rank)
-        if known is None:
-            held.values[series.gauge] = list(series.values)
-        elif rank == series.rank:
-            held.values[series.gauge] = _greater(known, series.values)
-        else:
-            held.values[series.gauge] = _filled_up(known, series.values)
+        parts = told.setdefault((uuid, series.holder, series.gauge, series.rank), {})
+        parts.setdefault(series.part, []).append(list(series.values))
+    for (uuid, holder, gauge, _), parts in told.items():
+        held = devices[uuid][holder]
+        of_parts = [_of_copies(gauge, copies) for copies in parts.values()]
+        values = _each(max, of_parts) if len(of_parts) > 1 else of_parts[0]
+        known = held.values.get(gauge)
+        held.values[gauge] = values if known is None else _filled_up(known, values)
     for count in hour.counts:
         held = devices.setdefault(count.device.gpu_uuid, {}).setdefault(count.holder, Held())
         described.setdefault(count.device.gpu_uuid, count.device)
@@ -120,19 +133,65 @@ def placed_seconds(samples: list[int], interval: float) -> list[float]:
     return seconds
 
 
-def _greater(known: list[float | None], new: Iterable[float | None]) -> list[float | None]:
-    return [
-        b if a is None else a if b is None else max(a, b) for a, b in zip(known, new, strict=True)
-    ]
+def _of_copies(gauge: Gauge, copies: list[_Values]) -> _Values:
+    """What several scrapers say of one gauge. Each sampled at times of its own.
+
+    Of means the fullest copy's counts, the others fill it up: the greater one of each step would be
+    too high in the long run. Of memory and of the latest kernel each may have seen more.
+    """
+    if len(copies) == 1:
+        return copies[0]
+    if gauge.measure is Measure.MEMORY_USED:
+        return _each(max, copies)
+    if gauge.measure is Measure.IDLE:
+        return _each(min, copies)
+    fullest = sorted(copies, key=lambda values: -sum(map(_is_number, values)))
+    return reduce(_filled_up, fullest)
 
 
-def _rank(series: GaugeSeries) -> int:
-    return series.rank
+def _each(choose: Callable[[list[float]], float], copies: list[_Values]) -> _Values:
+    steps = [[one for one in told if one is not None] for told in zip(*copies, strict=True)]
+    numbers = [[one for one in told if math.isfinite(one)] or told for told in steps]
+    return [choose(told) if told else None for told in numbers]
 
 
-def _filled_up(known: list[float | None], former: Iterable[float | None]) -> list[float | None]:
-    """Values under a metric's present name, and where there are none those under a former one."""
-    return [b if a is None else a for a, b in zip(known, former, strict=True)]
+def _is_number(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _order(series: GaugeSeries) -> tuple[int, bytes]:
+    """By rank; copies always in the same order, whichever the server tells first."""
+    return series.rank, series.labels
+
+
+def _filled_up(known: _Values, more: _Values) -> _Values:
+    """Values that are believed, and where there are none those that are believed less."""
+    return [a if _is_number(a) or b is None else b for a, b in zip(known, more, strict=True)]
+
+
+def _scaled(samples: Iterable[int], times: float) -> list[int]:
+    """Samples of a scraper as so many of one that scrapes ``times`` as often."""
+    return [round(count * times) for count in samples]
+
+
+def _of_both(one: list[int], other: list[int], room: float) -> list[int]:
+    """Samples of two series of the same thing: the same ones, or one went on for the other.
+
+    An exporter that came back under another address did so where one series went on to a step that
+    the other came from. At an hour's edge one of the two is not seen; there both have to fit the
+    ``room`` that a step has.
+    """
+    joined = list(map(max, one, other))
+    last = len(joined) - 1
+    for step in range(len(joined) if last else 0):
+        edge = step in {0, last}
+        for ended, began in ((one, other), (other, one)):
+            goes_on = (step == 0 or ended[step - 1]) and (step == last or began[step + 1])
+            apart = (step == last or not ended[step + 1]) and (step == 0 or not began[step - 1])
+            both = ended[step] + began[step]
+            if goes_on and apart and (not edge or both <= room):
+                joined[step] = both
+    return joined
 
 
 def _after_one_another(now: list[int], former: list[int]) -> list[int]:

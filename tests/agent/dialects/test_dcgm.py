@@ -152,6 +152,14 @@ def test_case_15_the_node_is_known_by_the_label_of_either_spelling():
     assert [identify(**{name: "n7"}).device.node for name in ("Hostname", "hostname")] == ["n7"] * 2
 
 
+def test_an_exporter_that_was_not_told_its_node_is_placed_by_what_the_scrape_knows():
+    own = {"Hostname": "dcgm-exporter-x7k2p"}
+    assert identify(**own, node="n7").device.node == "n7"
+    assert identify(**own, kubernetes_node="n7").device.node == "n7"
+    assert identify(**own).device.node == "dcgm-exporter-x7k2p"
+    assert identify(Hostname="n7", node="other").device.node == "n7"
+
+
 def test_labels_of_a_claim_change_nothing():
     claim = {"dra_claim_name": "single", "dra_driver_name": "gpu.nvidia.com", "dra_pool_name": "n"}
     with_it, without = (

@@ -1,8 +1,9 @@
 """Rows of containers themselves: once per container, whatever it holds, and nobody else's."""
 
 from gputailor_agent.model.containers import CONTAINER_ITSELF, Amount
-from gputailor_agent.rollup.containers import container_rows
+from gputailor_agent.rollup.containers import Span, container_rows
 from gputailor_agent.sources.prometheus.container_readings import (
+    AskedContainer,
     ContainerHour,
     ContainerReading,
     NodeReading,
@@ -20,10 +21,19 @@ def reading(container="main", source="cadvisor", *, of_engine=False, pod="train-
     )
 
 
-def rows_of(*readings, rows=None, nodes=()):
+def rows_of(*readings, rows=None, nodes=(), asked=()):
     held = [row(NOW, gpu="GPU-0"), row(NOW, gpu="GPU-1")] if rows is None else rows
-    hour = ContainerHour(containers=readings, nodes=nodes)
-    return container_rows(hour, held, DEVICES, HOUR)
+    hour = ContainerHour(containers=readings, nodes=nodes, asked=asked)
+    begin = held[0].key.hour if held else int(NOW // HOUR * HOUR)
+    return container_rows(hour, held, DEVICES, Span("test", begin, begin + int(HOUR)))
+
+
+def asking(pod="train-9", container="main", **more):
+    return AskedContainer(namespace="team-a", pod=pod, container=container, **more)
+
+
+def ran(pod="train-9", container="main", seconds=HOUR):
+    return reading(container, pod=pod, amounts={Amount.HOST_OBSERVED: seconds})
 
 
 def test_a_container_of_two_devices_has_its_cpu_once():
@@ -76,3 +86,41 @@ def test_a_nodes_pressure_is_that_of_containers_that_were_there_all_the_hour():
     assert rows_of(nodes=(node,), rows=short) == []
     longer = NodeReading(source="n", node="node-a.example.org", amounts={"x": 1.0})
     assert len(rows_of(nodes=(longer,))) == 1
+
+
+def test_a_container_that_asked_and_that_no_exporter_names_has_its_own_row_and_no_device():
+    (found,) = rows_of(ran(), rows=[], asked=[asking(pod_uid="u-9", node="node-z")])
+    assert (found.key.pod, found.key.pod_uid, found.key.container) == ("train-9", "u-9", "main")
+    assert (found.key.cluster, found.key.gpu_uuid) == ("test", CONTAINER_ITSELF)
+    assert found.amounts == {Amount.HOST_OBSERVED: HOUR}
+    assert (found.signals, found.allocated_seconds) == ({}, 0.0)
+
+
+def test_an_engine_alone_proves_that_who_asked_ran():
+    engine = reading("proxy", "vllm", of_engine=True, pod="train-9", amounts={Amount.REQUESTS: 4.0})
+    (found,) = rows_of(engine, rows=[], asked=[asking()])
+    assert found.key.container == "main"
+
+
+def test_who_asked_and_did_not_run_has_no_row():
+    kept = reading(source="kube_state_metrics", pod="train-9", counted={"restarts": 0.0})
+    assert rows_of(kept, rows=[], asked=[asking()]) == []
+    assert rows_of(rows=[], asked=[asking()]) == []
+
+
+def test_an_exporters_word_on_a_pod_counts_before_what_was_asked():
+    (found,) = rows_of(
+        ran("train-0"), ran("train-0", "sidecar"), asked=[asking("train-0", "sidecar")]
+    )
+    assert found.key.container == "main"
+
+
+def test_a_nodes_pressure_is_that_of_who_asked_and_ran_there_all_the_hour():
+    node = NodeReading(source="n", node="node-z", amounts={Amount.NODE_OBSERVED: HOUR})
+    asked = [asking(node="node-z"), asking("train-8", node="node-z"), asking("train-7")]
+    ends = [ran(), ran("train-8", seconds=1800.0), ran("train-7")]
+    told = {
+        one.key.pod: Amount.NODE_OBSERVED in one.amounts
+        for one in rows_of(*ends, rows=[], asked=asked, nodes=(node,))
+    }
+    assert told == {"train-9": True, "train-8": False, "train-7": False}

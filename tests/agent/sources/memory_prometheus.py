@@ -52,6 +52,13 @@ class MemoryPrometheus:
         form = {name: values[0] for name, values in parse_qs(text).items()}
         if path == "label/__name__/values":
             data = sorted({dict(key)["__name__"] for key, _ in self._chosen(form["match[]"])})
+        elif path == "series":
+            start, end = float(form["start"]), float(form["end"])
+            data = [
+                dict(key)
+                for key, samples in self._chosen(form["match[]"])
+                if any(start <= at <= end for at, _ in samples)
+            ]
         elif path == "query":
             self.asked.append(form["query"])
             data = self._evaluate(form["query"], float(form["time"]))

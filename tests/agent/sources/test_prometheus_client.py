@@ -124,7 +124,8 @@ def test_a_query_too_large_is_told_with_what_to_do():
 
 
 @pytest.mark.parametrize(
-    ("status", "advice"), [(401, "credentials"), (403, "read access"), (404, "base address")]
+    ("status", "advice"),
+    [(401, "credentials"), (403, "read access"), (404, "base address"), (414, "long addresses")],
 )
 def test_a_proxys_refusal_is_told_with_what_to_do(status, advice):
     text = refused(Server(httpx.Response(status, text="<html>no</html>")))

@@ -1,5 +1,6 @@
 """How a server is reached, what asking it may cost, and what it did cost."""
 
+import re
 import ssl
 import threading
 import time
@@ -9,6 +10,8 @@ from typing import Final
 
 import httpx
 import msgspec
+
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # a token of RFC 9110
 
 
 class PrometheusError(Exception):
@@ -60,6 +63,15 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         """Without anything secret, for logs and traces."""
         return f"Access(timeout_seconds={self.timeout_seconds:g}, attempts={self.attempts})"
 
+    def plain_headers(self) -> dict[str, str]:
+        """Headers of every request; raises ``PrometheusError`` for those that cannot be sent."""
+        if not all(_HEADER_NAME.fullmatch(name) for name in self.headers):
+            raise PrometheusError(
+                "a header's name has a sign that none may have; expected letters, digits and '-', "
+                "as in X-Scope-OrgID"
+            )
+        return {name: sendable(value, f"header {name}") for name, value in self.headers.items()}
+
     def auth(self) -> httpx.Auth | None:
         """What adds credentials to a request; None: those of the URL, if any."""
         if self.credentials is not None:
@@ -104,7 +116,25 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
                     f"the bearer token file {file} cannot be read: "
                     f"{getattr(error, 'strerror', None) or error}"
                 ) from error
-        return {"Authorization": f"Bearer {token}"}
+        what = "bearer token" if file is None else f"bearer token file {file}"
+        if not token:
+            raise PrometheusError(f"the {what} is empty; expected a token")
+        return {"Authorization": f"Bearer {sendable(token, what)}"}
+
+
+def sendable(value: str, what: str) -> str:
+    """The value of a header, if it can be one; raises ``PrometheusError``.
+
+    It may be a secret, so the text says where it is wrong and never what it is.
+    """
+    for place, sign in enumerate(value, 1):
+        if not (sign == "\t" or " " <= sign <= "~"):
+            named = {"\n": "a line break", "\r": "a line break"}.get(sign, f"U+{ord(sign):04X}")
+            raise PrometheusError(
+                f"the {what} cannot be sent: its character {place} is {named}; expected one line "
+                "of printable ASCII"
+            )
+    return value
 
 
 class _Given(httpx.Auth):
@@ -165,12 +195,28 @@ _SHORTEST_PAUSE_SECONDS: Final = 0.005
 def base_url(text: str) -> httpx.URL:
     """Address of a server without a trailing slash; raises ``PrometheusError`` for anything else.
 
-    A path is kept: servers live behind prefixes.
+    A path is kept: servers live behind prefixes, also of an API server's proxy. ``/api/v1`` at its
+    end is left out, and so is a page of the API behind it.
     """
+    text = text.strip()
     try:
         url = httpx.URL(text if "://" in text else f"http://{text}")
     except httpx.InvalidURL as error:
-        raise PrometheusError(f"{text!r} is no address: {error}") from error
-    if url.scheme not in {"http", "https"} or not url.host:
-        raise PrometheusError(f"{text!r} is no address; expected http://host:9090 or https://…")
-    return url.copy_with(path=url.path.rstrip("/").removesuffix("/api/v1") or "/")
+        raise PrometheusError(  # not in its own words: they may hold a part of the password
+            f"what was given is no address; {_EXPECTED}; in a password / : @ are %2F %3A %40"
+        ) from error
+    shown = str(url.copy_with(username=None, password=None, query=None, fragment=None))
+    if url.scheme not in {"http", "https"} or not url.host or not 0 <= (url.port or 0) <= _PORTS:
+        raise PrometheusError(f"{shown!r} is no address; {_EXPECTED}")
+    if url.query or url.fragment:
+        raise PrometheusError(
+            f"{shown} was given with more behind a '?' or '#'; {_EXPECTED}, and query parameters "
+            "by --prometheus-parameter"
+        )
+    path = _PAGE.sub("", url.path.rstrip("/")).rstrip("/")
+    return url.copy_with(path=path or "/")
+
+
+_EXPECTED: Final = "expected http://host:9090 or https://…"
+_PORTS: Final = 65_535
+_PAGE: Final = re.compile(r"/api/v1(/(query|query_range|series|labels|targets|status/\w+))?$")

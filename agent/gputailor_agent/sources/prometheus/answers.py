@@ -4,6 +4,7 @@ The label set of a series is the same text in every answer of a server, so whoev
 meaning keeps it by those bytes and takes each one apart once.
 """
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -71,6 +72,7 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel"):
         return told or (["a part of the storage did not answer"] if self.is_partial else [])
 
 
+_NULL_LISTS: Final = re.compile(rb'("(?:data|result|values|warnings)"\s*:\s*)null\b')
 _REMARKS: Final = ("PromQL warning", "PromQL info")
 
 
@@ -80,6 +82,25 @@ MATRIX = msgspec.json.Decoder(Matrix)
 LABELS = msgspec.json.Decoder(dict[str, str])
 LABEL_SETS = msgspec.json.Decoder(list[dict[str, str]])
 NAMES = msgspec.json.Decoder(list[str])
+
+
+def readable(body: bytes) -> bytes:
+    """The answer in UTF-8; what is none (some servers store any bytes) becomes U+FFFD."""
+    if body.isascii():
+        return body
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return body.decode("utf-8", "replace").encode()
+    return body
+
+
+def without_nulls(body: bytes) -> bytes:
+    """The answer with empty lists where some servers say null for them.
+
+    Inside a text quotes are escaped, so nothing but the API's own names is met.
+    """
+    return _NULL_LISTS.sub(rb"\1[]", body)
 
 
 def is_refusal(body: bytes) -> bool:

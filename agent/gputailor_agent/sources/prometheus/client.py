@@ -51,6 +51,7 @@ LOOKS: Final = 4
 
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _SHORTEST_SPAN_SECONDS: Final = 60.0
+_PASSING: Final = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.DecodingError)
 _ONLY_READING: Final = frozenset({httpx.codes.METHOD_NOT_ALLOWED, httpx.codes.FORBIDDEN})
 
 
@@ -86,7 +87,7 @@ class PrometheusClient:
         self._method = "POST"
         self._client = httpx.Client(
             auth=access.auth(),
-            headers={"User-Agent": "gputailor-agent", **access.headers},
+            headers={"User-Agent": "gputailor-agent", **access.plain_headers()},
             params=access.parameters,
             timeout=httpx.Timeout(access.timeout_seconds, connect=10.0),
             verify=access.tls() if transport is None else True,
@@ -228,12 +229,22 @@ class PrometheusClient:
         for attempt in range(1, self._access.attempts + 1):
             response, body = self._send(path, form, method, apart=apart or self.looks > 1)
             try:
-                return self._read(response.status_code, body, decoder, what)
+                return self._read_any(response.status_code, body, decoder, what)
             except msgspec.MsgspecError as error:
                 if not broken_off(body) or attempt == self._access.attempts:
                     raise PrometheusError(stranger(self.shown, response, body, error)) from error
             self._sleep(self._pause(attempt))
         raise PrometheusError(f"{self.shown}: no attempt was allowed")
+
+    def _read_any(self, status: int, body: bytes, decoder: msgspec.json.Decoder[T], what: str) -> T:
+        body = answers.readable(body)
+        try:
+            return self._read(status, body, decoder, what)
+        except msgspec.MsgspecError:
+            mended = answers.without_nulls(body)
+            if mended == body:
+                raise
+        return self._read(status, mended, decoder, what)
 
     def _read(self, status: int, body: bytes, decoder: msgspec.json.Decoder[T], what: str) -> T:
         envelope = answers.ENVELOPE.decode(body)
@@ -262,8 +273,8 @@ class PrometheusClient:
             pause = self._pause(attempt)
             try:
                 response, body = self._once(url, form, method or self._method, headers)
-            except httpx.TransportError as error:
-                if last or not isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
+            except httpx.RequestError as error:
+                if last or not isinstance(error, _PASSING):
                     raise PrometheusError(
                         unreachable(self.shown, self._access.timeout_seconds, error)
                     ) from error

@@ -16,6 +16,7 @@ _ADVICE: Final = {
     403: "these credentials may not query: ask for read access to the API",
     404: "is this the base address of a Prometheus (without /api/v1)?",
     413: "the proxy in front refuses long queries",
+    414: "the proxy in front refuses long addresses: let it pass POST, or longer ones",
     TOO_LARGE: "the server refuses the size of the query (--query.max-samples)",
 }
 #: How servers say that a query is too large: Prometheus, Mimir and Cortex, Thanos, VictoriaMetrics.
@@ -60,8 +61,13 @@ def overloaded(shown: str, status: int, attempts: int) -> str:
     )
 
 
-def unreachable(shown: str, timeout_seconds: float, error: httpx.TransportError) -> str:
-    """Words for a server that gave no answer."""
+def unreachable(shown: str, timeout_seconds: float, error: httpx.RequestError) -> str:
+    """Words for a server that gave no answer, or none that can be unpacked."""
+    if isinstance(error, httpx.DecodingError):
+        return (
+            f"{shown} answered what cannot be unpacked ({error}); is a proxy between that changes "
+            "answers, but not their Content-Encoding?"
+        )
     if isinstance(error, httpx.TimeoutException):
         return (
             f"{shown} did not answer within {timeout_seconds:g} s; try later, or raise the timeout"
@@ -74,6 +80,8 @@ def unreachable(shown: str, timeout_seconds: float, error: httpx.TransportError)
 
 def stranger(shown: str, response: httpx.Response, body: bytes, error: msgspec.MsgspecError) -> str:
     """Words for an answer that is none of this API."""
+    if response.has_redirect_location:
+        return _sent_on(shown, response)
     said = " ".join(body.decode("utf-8", "replace").split())[:_EXCERPT]
     if broken_off(body):
         return (
@@ -87,6 +95,19 @@ def stranger(shown: str, response: httpx.Response, body: bytes, error: msgspec.M
         )
     reason = f"{response.status_code} {response.reason_phrase}"
     return f"{shown} answered {reason}{advice(response.status_code)} ({said!r})"
+
+
+def _sent_on(shown: str, response: httpx.Response) -> str:
+    """Words for a redirect, which is not followed: credentials are for the address given."""
+    try:
+        to = response.url.join(response.headers["Location"])
+    except (httpx.InvalidURL, RuntimeError):  # no request is known, as in a test
+        return f"{shown} answered {response.status_code}, a redirect to nowhere"
+    plain = to.copy_with(username=None, password=None, query=None, fragment=None)
+    base, api, _ = str(plain).rpartition("/api/v1/")
+    if api:
+        return f"{shown} has moved: give its address, {base}"
+    return f"{shown} sends us to {plain}, perhaps a login: give credentials, or another address"
 
 
 def told_pause(response: httpx.Response) -> float:

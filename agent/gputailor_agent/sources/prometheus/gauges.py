@@ -61,6 +61,7 @@ class _Known(NamedTuple):
     subject: Subject | None
     target: Target
     labels: dict[str, str]
+    told: bytes  # the label set as the server wrote it; one object, however many metrics have it
 
 
 def present_gauges(dialect: GaugeDialect, names: Iterable[str]) -> tuple[Present, ...]:
@@ -141,7 +142,7 @@ class GaugeReader:
                 self._known.clear()
             labels = labels_of(metric)
             subject = self.dialect.identify(labels, self._cluster)
-            known = self._known[key] = _Known(subject, target_of(labels), labels)
+            known = self._known[key] = _Known(subject, target_of(labels), labels, key)
         return known
 
     def _own_pods(self, matrices: Iterable[Matrix], begin: int, end: int) -> set[tuple[str, str]]:
@@ -180,6 +181,8 @@ class GaugeReader:
                 gauge=gauge,
                 values=tuple(_by_step(series, span)),
                 rank=present.rank,
+                part=self._look(series.metric).labels.get(gauge.part, "") if gauge.part else "",
+                labels=self._look(series.metric).told,
             )
 
     def _counts(
@@ -201,14 +204,19 @@ class GaugeReader:
             )
 
     def _learn(self, present: Present, matrix: Matrix) -> dict[str, float]:
-        """How far apart each job's samples are: the median distance in its fullest series."""
+        """How far apart each job's samples are: the median distance in its fullest series.
+
+        Looked at again only where its steps have not as many samples as that makes.
+        """
         fullest: dict[str, tuple[float, Series]] = {}
         for series in matrix.result:
             job = self._look(series.metric).target.job
             count = sum(float(value) for _, value in series.values)
             if job not in fullest or count > fullest[job][0]:
                 fullest[job] = (count, series)
-        for job, (_, series) in fullest.items():
+        for job, (count, series) in fullest.items():
+            if self._still(job, count, len(series.values)):
+                continue
             labels = self._look(series.metric).labels
             taken = {"__name__", *dict(present.gauge.labels)}
             plain = {name: value for name, value in labels.items() if name not in taken}
@@ -221,6 +229,11 @@ class GaugeReader:
             if steps:
                 self._intervals[job] = statistics.median(steps)
         return dict(self._intervals)
+
+    def _still(self, job: str, count: float, steps: int) -> bool:
+        """Whether the steps have just as many samples as the job's known interval makes."""
+        known = self._intervals.get(job)
+        return known is not None and abs(count * known - steps * STEP_SECONDS) <= known
 
     def _at_the_end(self, gauges: Sequence[Present], end: int) -> _AtTheEnd:
         """What is read once, as of the end: memory in all, and what describes devices."""
@@ -272,7 +285,9 @@ def _by_step(series: Series, span: tuple[int, int]) -> list[float | None]:
     begin, end = span
     values: list[float | None] = [None] * ((end - begin) // STEP_SECONDS)
     for at, value in series.values:
-        values[round((at - begin) / STEP_SECONDS) - 1] = float(value)
+        place = round((at - begin) / STEP_SECONDS) - 1
+        if 0 <= place < len(values):  # some servers begin a range at a time of their own
+            values[place] = float(value)
     return values
 
 

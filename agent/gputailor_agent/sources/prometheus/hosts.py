@@ -1,8 +1,8 @@
 """What containers used of their nodes, hour by hour: cAdvisor's CPU, memory, pressure, traffic.
 
 Costs per container and hour: one sample of each counter and setting, and one pass over the samples
-of its memory, made by the server. Only containers of pods that hold devices are asked for. Restarts
-and kills for memory are kube-state-metrics' (``restarting``).
+of its memory, made by the server. Only containers of given pods are asked for. Restarts and kills
+for memory are kube-state-metrics' (``restarting``).
 """
 
 from collections import defaultdict

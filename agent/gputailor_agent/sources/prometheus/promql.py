@@ -9,6 +9,7 @@ T = TypeVar("T")
 #: Names in one alternation: keeps a request's body, and the server's regular expression, small.
 NAMES_AT_ONCE: Final = 100
 
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SPECIAL: Final = re.compile(r"[.+*?()|\[\]{}^$\\]")
 
 
@@ -28,8 +29,15 @@ def one_of(label: str, values: Iterable[str]) -> str:
 
 
 def equal(labels: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a matcher for each label."""
-    return tuple(f"{name}={quoted(value)}" for name, value in labels.items())
+    """Return a matcher for each label.
+
+    A name with other signs than letters, digits and ``_`` is quoted, as Prometheus 3 has it.
+    """
+    return tuple(f"{_named(name)}={quoted(value)}" for name, value in labels.items())
+
+
+def _named(label: str) -> str:
+    return label if _PLAIN.fullmatch(label) else quoted(label)
 
 
 def selector(names: Sequence[str], *matchers: str) -> str:

@@ -19,7 +19,9 @@ STEP_SECONDS = 300
 class GaugeSeries(msgspec.Struct, frozen=True, kw_only=True):
     """One metric of one device, under one set of labels: a value per step, None where none was.
 
-    ``rank``: of names that a metric had over the years, the lowest is believed.
+    ``rank``: of names that a metric had over the years, the lowest is believed. ``part``: which
+    part of the device it is of, where the gauge has several. ``labels``: the whole label set, which
+    tells copies apart.
     """
 
     holder: Holder | None
@@ -27,6 +29,8 @@ class GaugeSeries(msgspec.Struct, frozen=True, kw_only=True):
     gauge: Gauge
     values: tuple[float | None, ...]  # as the exporter gave them: means, or maxima of memory
     rank: int = 0
+    part: str = ""
+    labels: bytes = b""
 
 
 class GaugeCount(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from gputailor_agent.sources.prometheus.client import (
     Cost,
     PrometheusClient,
 )
+from gputailor_agent.sources.prometheus.container_readings import AskedContainer
 from gputailor_agent.sources.prometheus.containers import ContainerReader
 from gputailor_agent.sources.prometheus.counters import LOOK_BACK_SECONDS, CounterReader
 from gputailor_agent.sources.prometheus.gauges import GaugeReader, Present, present_gauges
@@ -32,6 +33,8 @@ class PrometheusSource:
     """One cluster's history in a Prometheus or what speaks like it.
 
     ``labels`` narrow every query where one server holds several clusters (``cluster="prod"``).
+    ``accelerators`` and ``asked``: whose CPU, memory and engine are read though no exporter names
+    them, as for ``ContainerReader``.
     ``transport`` and ``sleep`` stand in for the network and the clock in tests.
     """
 
@@ -44,6 +47,8 @@ class PrometheusSource:
         budget: Budget | None = None,
         labels: Mapping[str, str] | None = None,
         look_back_seconds: float = LOOK_BACK_SECONDS,
+        accelerators: str = "",
+        asked: Collection[AskedContainer] = (),
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -60,7 +65,9 @@ class PrometheusSource:
         self._matchers = equal(self.labels)
         self._differing = False  # it was told that servers behind the address differ
         self._counters = CounterReader(self._client, cluster, self._matchers, look_back_seconds)
-        self._containers = ContainerReader(self._client, self._matchers)
+        self._containers = ContainerReader(
+            self._client, self._matchers, accelerators=accelerators, asked=asked
+        )
         self._gauges = {
             dialect.name: GaugeReader(self._client, dialect, cluster, self._matchers)
             for dialect in gauge_dialects()
