@@ -30,6 +30,9 @@ _SOURCED: Final = {
     "compute_capability": "cc_source",
 }
 
+#: Its dense figure is that of FP16 on every card but MI100, where it is half of it.
+_SAME_UNITS: Final = "bf16"
+
 #: The cell behind each figure.
 _CELLS: Final = {
     "memory_bytes": "memory_gb",
@@ -60,6 +63,7 @@ class MigProfile(msgspec.Struct, frozen=True, kw_only=True):
     usable_memory_bytes: int
     sm_count: int | None
     source: str
+    unconfirmed: bool = False  # the row was not found again at its maker's or elsewhere
 
     @property
     def card_share(self) -> float:
@@ -93,7 +97,14 @@ class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     sources: dict[str, str]
     note: str
     dense_flops: dict[str, float] = msgspec.field(default_factory=dict)
+    #: Number types of ``dense_flops`` whose figure was not found again at its maker's or elsewhere.
+    unconfirmed: tuple[str, ...] = ()
     own: bool = False
+
+    @cached_property
+    def tensor_unconfirmed(self) -> bool:
+        """Whether the FP16 tensor figure (that of BF16, too) was not found again anywhere."""
+        return bool({"fp16", _SAME_UNITS} & set(self.unconfirmed))
 
     @cached_property
     def mig_by_name(self) -> dict[str, MigProfile]:
@@ -120,7 +131,7 @@ def read_mig_profiles() -> dict[str, tuple[MigProfile, ...]]:
 
 def _mig_profile(row: dict[str, str], card_rows: list[dict[str, str]]) -> MigProfile:
     nominal_gb = float(row["profile"].split(".")[1].removesuffix("gb"))
-    usable = _number(row["usable_memory_gib"], GIB) or nominal_gb * 1e9
+    usable = _number(row["usable_memory_gib"], GIB) or _unmeasured(row, card_rows, nominal_gb)
     return MigProfile(
         name=row["profile"],
         card=row["card"],
@@ -133,7 +144,26 @@ def _mig_profile(row: dict[str, str], card_rows: list[dict[str, str]]) -> MigPro
         usable_memory_bytes=int(usable),
         sm_count=int(row["sm_count"]) if row["sm_count"] else None,
         source=row["source"],
+        unconfirmed=not row["confirmed_by"],
     )
+
+
+def _unmeasured(row: dict[str, str], card_rows: list[dict[str, str]], nominal_gb: float) -> float:
+    """Usable bytes of a slice that nobody measured, never more than its measured likes suggest.
+
+    As much as a measured slice of the card with as many memory slices; else the decimal reading of
+    its name, at most its memory slices times the least that was measured for one.
+    """
+    slices = int(row["memory_slices"])
+    measured = [
+        (int(other["memory_slices"]), float(other["usable_memory_gib"]) * GIB)
+        for other in card_rows
+        if other["usable_memory_gib"]
+    ]
+    alike = [size for of, size in measured if of == slices]
+    if alike:
+        return min(alike)
+    return min([nominal_gb * 1e9, *(slices * size / of for of, size in measured)])
 
 
 def read_devices(mig_by_accelerator: dict[str, tuple[MigProfile, ...]]) -> tuple[DeviceSpec, ...]:
@@ -166,6 +196,9 @@ def own_device(row: Row, base: DeviceSpec | None) -> DeviceSpec:
         given["usable_memory_bytes"] = told.usable_memory_bytes
     if row["fp16_tensor_dense_tflops"]:
         given["dense_flops"] = {**base.dense_flops, **told.dense_flops}
+        given["unconfirmed"] = tuple(
+            one for one in base.unconfirmed if one not in {*told.dense_flops, _SAME_UNITS}
+        )
     return msgspec.structs.replace(
         base,
         **given,
@@ -208,6 +241,7 @@ def _device(
         | {one["type"]: one["source"] for one in typed},
         note=row["note"],
         dense_flops=dense,
+        unconfirmed=tuple(one["type"] for one in typed if not one["confirmed_by"]),
     )
 
 

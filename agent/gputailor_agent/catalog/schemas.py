@@ -124,6 +124,10 @@ _SOURCED: Final = (
     *("interconnect", "cc"),
 )
 
+_CONFIRMED: Final = Column(
+    "confirmed_by", "where the figure was read again; blank: nowhere, so it is used with care", text
+)
+
 PACKAGED: Final = {
     "devices.csv": Schema(
         "devices",
@@ -137,6 +141,7 @@ PACKAGED: Final = {
             Column("type", "number type", choice(*THROUGHPUT_TYPES), required=True),
             Column("dense_tflops", "without sparsity", number("989", above=True), required=True),
             Column("source", "where it is published", text, required=True),
+            _CONFIRMED,
         ),
         marks=("dense_tflops",),
     ),
@@ -151,6 +156,7 @@ PACKAGED: Final = {
             Column("sm_count", "SMs", whole("14")),
             Column("usable_memory_gib", "memory as the driver reports it", number("10.75")),
             Column("source", "where it is published", text, required=True),
+            _CONFIRMED,
         ),
         marks=("profile",),
     ),

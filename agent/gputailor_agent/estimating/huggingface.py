@@ -32,9 +32,19 @@ _EXPERTS: Final = ("num_local_experts", "num_experts", "n_routed_experts")
 _LATENT: Final = (
     *("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
 )
+_TWO_STACKS: Final = frozenset({
+    "t5", "mt5", "umt5", "longt5", "switch_transformers", "bart", "mbart", "pegasus", "marian",
+    "m2m_100", "nllb-moe", "led", "blenderbot", "whisper", "speech_to_text", "prophetnet",
+})  # fmt: skip
 _BITS: Final = {"float32": 32.0, "float16": 16.0, "bfloat16": 16.0, "float8_e4m3fn": 8.0}
 _METHOD_BITS: Final = {"fp8": 8.0, "mxfp4": 4.25, "awq": 4.5, "gptq": 4.5}
 _GROUP_OVERHEAD_BITS: Final = 0.5  # a 16-bit scale and zero for each group of 64 or so
+
+
+def is_encoder_decoder(config: Mapping[str, Any]) -> bool:
+    """Whether a configuration has two stacks of layers, as T5, BART and Whisper do."""
+    both = all(config.get(f"{side}_layers") for side in ("encoder", "decoder"))
+    return bool(config.get("is_encoder_decoder") or both or config.get("model_type") in _TWO_STACKS)
 
 
 def shape_of_config(config: Mapping[str, Any], place: str, name: str = "") -> ModelShape:
@@ -48,6 +58,11 @@ def shape_of_config(config: Mapping[str, Any], place: str, name: str = "") -> Mo
             shape, 0.1, "only the text part is counted: the vision or audio tower adds to it"
         )
     kind = str(config.get("model_type", ""))
+    if is_encoder_decoder(config):
+        raise ModelError(
+            f"{place}: {kind or 'this model'} has an encoder and a decoder, which are not counted "
+            "from a config.json; give its .safetensors file, or a parameter count such as 770M"
+        )
     if kind == "falcon":
         config = _falcon(config)
     label = name or str(config.get("_name_or_path") or kind or place)

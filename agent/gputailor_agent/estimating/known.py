@@ -74,6 +74,8 @@ def known_shape(model_id: str) -> ModelShape | None:
     sizes = [match for match in _SIZE.finditer(name) if match[1] is None]
     if len(sizes) != 1 or any(match[1] for match in _SIZE.finditer(name)):
         return None
+    if float(sizes[0][2]) <= 0:
+        return None
     guess = guessed_shape(float(sizes[0][2]) * 1e9, name)
     return msgspec.structs.replace(guess, parameters_error=0.1)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gputailor_agent.estimating.huggingface import shape_of_config
+from gputailor_agent.estimating.huggingface import is_encoder_decoder, shape_of_config
 from gputailor_agent.estimating.images import is_timm, shape_of_timm
 from gputailor_agent.estimating.shapes import ModelError, ModelShape, guessed_shape
 
@@ -130,13 +130,18 @@ def _checkpoint(files: Iterable[Path], config: Path, name: str) -> ModelShape:
             bits = _BITS.get(tensor["dtype"], 16)
             parameters += size * _weights_per_element(key, tensor["dtype"])
             stored += size * bits // 8
-    known = config_shape(_json(config), str(config)) if config.exists() else None
+    if not parameters:
+        raise ModelError(f"{name}.safetensors: has no weights; give the model's own checkpoint")
+    told = _json(config) if config.exists() else None
+    known = None
+    if told is not None and not is_encoder_decoder(told):
+        known = config_shape(told, str(config))
     shape = known or guessed_shape(parameters, name)
     return msgspec.structs.replace(
         shape,
         parameters=parameters,
         parameters_error=0.0,
-        stored_bits=8 * stored / parameters if parameters else None,
+        stored_bits=8 * stored / parameters,
     )
 
 

@@ -8,13 +8,15 @@ import typer
 import yaml
 
 from gputailor_agent.evaluation import EvaluationError, evaluate, find, studies
-from gputailor_agent.evaluation.pages import as_json, as_markdown
+from gputailor_agent.evaluation.pages import PLOTS, as_json, as_markdown
+from gputailor_agent.evaluation.plots import write_plots
 
 _OUTPUTS: Final = {"markdown": as_markdown, "json": as_json}
 _HEAD: Final = "# Written by python -m gputailor_agent.evaluation --calibrate; see calibrated.py.\n"
 
 
 def run(
+    *,
     data: Annotated[Path, typer.Option("--data", help="Folder with usage/, profiles/, …")],
     output: Annotated[str, typer.Option("--output", "-o", help="markdown or json.")] = "markdown",
     study: Annotated[
@@ -22,6 +24,10 @@ def run(
     ] = None,
     write: Annotated[
         Path | None, typer.Option("--write", help="Write the page to this file.")
+    ] = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option("--plots", help="Write the plots (SVG) to this folder; plots/ by the page."),
     ] = None,
     calibrate: Annotated[
         Path | None,
@@ -40,6 +46,9 @@ def run(
         sys.stdout.write(page)
     else:
         write.write_text(page, encoding="utf-8")
+    folder = plots or (write.parent / PLOTS if write is not None else None)
+    if folder is not None:
+        write_plots(outcomes, folder)
 
 
 def calibration(folder: Path) -> str:

@@ -55,6 +55,39 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[tuple[Cell, ...], ...]
 
 
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One point of a line, with its 95 % interval where there is one."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a plot."""
+
+    name: str
+    points: tuple[Point, ...]
+
+
+class Plot(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart. ``name``: its file's, without suffix; units as in ``Figure``.
+
+    ``goal``: a level of y to draw; ``diagonal``: where what was stated is what was seen.
+    """
+
+    name: str
+    title: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+    x_unit: str = ""
+    y_unit: str = ""
+    goal: float | None = None
+    diagonal: bool = False
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What one study found. ``not_evaluable``: what these data cannot tell, with the reason."""
 
@@ -64,6 +97,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     method: tuple[str, ...]
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
+    plots: tuple[Plot, ...] = ()
     not_evaluable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

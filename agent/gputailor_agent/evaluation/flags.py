@@ -77,6 +77,11 @@ def flag(spells: Spells, minutes: float) -> Flagged:
 
 def flag_policy(spells: Spells, thresholds: Thresholds) -> Flagged:
     """Flag by kind; None never. A spell that began unclear takes the longest of the thresholds."""
+    return flag_each(spells, steps_of(spells, thresholds))
+
+
+def steps_of(spells: Spells, thresholds: Thresholds) -> NDArray[np.int64]:
+    """After how many steps each spell is flagged by ``flag_policy``."""
     never = 1 << 60
     steps = {
         kind: never if minutes is None else spells.steps(minutes)
@@ -85,7 +90,7 @@ def flag_policy(spells: Spells, thresholds: Thresholds) -> Flagged:
     each = np.full(len(spells), max(steps.values(), default=never))
     for kind, begun in KINDS.items():
         each[np.isin(spells.began, [int(one) for one in begun])] = steps[kind]
-    return flag_each(spells, each)
+    return each
 
 
 def flag_each(spells: Spells, steps: NDArray[np.int64]) -> Flagged:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from gputailor_agent.evaluation.base import Cell, Figure, at_least
-from gputailor_agent.evaluation.statistics import Floats, rate_interval
+from gputailor_agent.evaluation.statistics import Floats, rate_interval, student_quantile
 from gputailor_agent.model.judgement import Interval
 from gputailor_agent.rules.calibrated import Margins
 from gputailor_agent.rules.margins import widened
@@ -47,6 +47,34 @@ def margins_for(stated: Sequence[Stated], source: str = "") -> Margins:
     )
 
 
+def predicted_margins(stated: Sequence[Stated], level: float = GOAL, source: str = "") -> Margins:
+    """Margins for a case of a job (a group) that was not seen, where few groups were.
+
+    No quantile of few groups reaches 95 %, so the logarithms of what strayed are taken as normal:
+    a prediction interval by Student's t with one degree less than there are groups, every group of
+    one weight, the spread between groups and within them together (Hahn and Meeker, Statistical
+    Intervals, 1991), for ``level``, half of what is left out at either end. One group alone tells
+    nothing of others: there the margins are those of ``margins_for``.
+    """
+    groups = sorted({one.job for one in stated})
+    if len(groups) < 2:  # noqa: PLR2004 - no spread between fewer
+        return margins_for(stated, source)
+    low = [np.log([s.interval.low / s.measured for s in stated if s.job == g]) for g in groups]
+    high = [np.log([s.measured / s.interval.high for s in stated if s.job == g]) for g in groups]
+    return Margins(source=source, low=_predicted(low, level), high=_predicted(high, level))
+
+
+def _predicted(groups: Sequence[Floats], level: float) -> float:
+    """Upper end of the prediction interval, 1 at least, up to the next hundredth."""
+    count = len(groups)
+    mean = float(np.mean([np.mean(group) for group in groups]))
+    spread = float(np.mean([np.mean((group - mean) ** 2) for group in groups]))
+    deviation = np.sqrt(spread * count / (count - 1) * (1 + 1 / count))
+    rank = 1 - (1 - level) / 2
+    most = float(np.exp(mean + student_quantile(rank, count - 1) * deviation))
+    return max(1.0, float(np.ceil(most * 100 - 1e-9) / 100))
+
+
 def same_margins(one: Margins, other: Margins) -> bool:
     """Whether both widen alike: then the one was chosen on the jobs of the other."""
     return (one.low, one.high) == (other.low, other.high)
@@ -71,14 +99,16 @@ def _rounded(values: Floats, q: float) -> float:
     return max(1.0, float(np.ceil(np.sort(values)[rank - 1] * 100 - 1e-9) / 100))
 
 
-def left_out(stated: Sequence[Stated]) -> list[Stated]:
+def left_out(
+    stated: Sequence[Stated], choose: Callable[[Sequence[Stated]], Margins] = margins_for
+) -> list[Stated]:
     """Each job with the margins chosen on all other jobs; nothing where there is one job only."""
     jobs = sorted({one.job for one in stated})
     found = []
     for job in jobs:
         others = [one for one in stated if one.job != job]
         if others:
-            margins = margins_for(others)
+            margins = choose(others)
             found += [one.with_margins(margins) for one in stated if one.job == job]
     return found
 

@@ -13,6 +13,8 @@ from gputailor_agent.reports.document import Block, Bullets, Column, Document, H
 from gputailor_agent.reports.document import Table as Drawn
 
 TITLE: Final = "Accuracy"
+#: Folder beside the page with its plots.
+PLOTS: Final = "plots"
 _MARK: Final = '<!-- Generated: make evaluate ARGS="--write docs/accuracy.md". Do not edit. -->\n\n'
 _INTRODUCTION: Final = (
     "How right GPU Tailor is, measured on real data. make evaluate makes this page, make "
@@ -67,7 +69,21 @@ def as_markdown(outcomes: Sequence[Outcome]) -> str:
     blocks = [Heading(text=TITLE, level=1), Paragraph(text=_INTRODUCTION), *_goals(outcomes)]
     for outcome in outcomes:
         blocks += section(outcome)
-    return _MARK + markdown.draw(Document(title=TITLE, blocks=tuple(blocks)))
+    drawn = markdown.draw(Document(title=TITLE, blocks=tuple(blocks)))
+    return _MARK + _with_plots(drawn, outcomes)
+
+
+def _with_plots(page: str, outcomes: Sequence[Outcome]) -> str:
+    """Put each study's plots, as files of ``PLOTS`` beside the page, before its first table."""
+    parts = page.split("\n## ")
+    for place, part in enumerate(parts):
+        for outcome in outcomes:
+            if outcome.plots and part.startswith(markdown.escape(outcome.title) + "\n"):
+                images = "\n\n".join(f"![{one.title}]({PLOTS}/{one.name}.svg)"
+                                     for one in outcome.plots)  # fmt: skip
+                head, mark, rest = part.partition("\n### ")
+                parts[place] = f"{head.rstrip()}\n\n{images}\n{mark}{rest}"
+    return "\n## ".join(parts)
 
 
 def _goals(outcomes: Sequence[Outcome]) -> list[Block]:

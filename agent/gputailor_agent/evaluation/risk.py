@@ -1,19 +1,24 @@
 """Risk against coverage of advice by a score: whom it calls safe, and how many of them are not."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gputailor_agent.evaluation.pairs import Pair
-from gputailor_agent.evaluation.statistics import Floats, half, upper_bound
+from gputailor_agent.evaluation.statistics import Floats, fold, half, share, upper_bound
 from gputailor_agent.rules.interference import SCORES
 
 #: Relative speed below which a job slowed down by more than 10 %.
 UNSAFE_SPEED: Final = 0.9
+#: The slowdown that goes with it; the first of those that a sharer may tolerate.
+LOST_A_TENTH: Final = 1 / UNSAFE_SPEED
+TOLERATED: Final = (LOST_A_TENTH, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5)
 _SPLITS: Final = 100
+_FOLDS: Final = 8
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,10 @@ class Scored:
     def __len__(self) -> int:
         """Number of pairs."""
         return len(self.scores)
+
+    def beyond(self, slowdown: float) -> "Scored":
+        """Return the same, unsafe where the slower one took more than ``slowdown`` the time."""
+        return replace(self, unsafe=self.slowdowns > slowdown * (1 + _ROUNDING))
 
     def called_safe(self, most: float) -> tuple[int, int]:
         """Pairs with a score up to ``most``, and how many of them are unsafe."""
@@ -101,6 +110,57 @@ def halves(
         [pair for pair, side in zip(pairs, sides, strict=True) if side == (True, True)],
         [pair for pair, side in zip(pairs, sides, strict=True) if side == (False, False)],
     )
+
+
+def crossed(pairs: Sequence[Pair]) -> Iterator[tuple[list[Pair], list[Pair]]]:
+    """Every pair once on the right, with all pairs on the left that share no configuration with it.
+
+    Configurations fall into ``_FOLDS`` parts by a hash of their names; the right side is of one or
+    two parts, the left side of none of these.
+    """
+    parts = [tuple(sorted({fold(name, _FOLDS) for name in pair.names})) for pair in pairs]
+    for chosen in sorted(set(parts)):
+        fitted = [
+            pair for pair, part in zip(pairs, parts, strict=True) if not set(part) & set(chosen)
+        ]
+        rest = [pair for pair, part in zip(pairs, parts, strict=True) if part == chosen]
+        yield fitted, rest
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What advice with limits of other configurations came to, every pair judged once."""
+
+    slowdown: float
+    called_safe: int
+    exceeded: int
+    safe: int  # how many there were to find
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the safe pairs that were called safe."""
+        return share(self.called_safe - self.exceeded, self.safe)
+
+    @property
+    def risk_most(self) -> float | None:
+        """95 % upper bound of the share that exceeded it; None where none was called safe."""
+        return upper_bound(self.exceeded, self.called_safe) if self.called_safe else None
+
+
+def reached(pairs: Sequence[Pair], slowdown: float, risk_most: float) -> Reached:
+    """Choose score and limit on other configurations, and count."""
+    called = exceeded = safe = 0
+    for fitted, rest in crossed(pairs):
+        if not fitted:
+            continue
+        score = better_score(fitted)
+        most = largest_safe(scored(fitted, score).beyond(slowdown), risk_most)
+        later = scored(rest, score).beyond(slowdown)
+        safe += int(np.sum(~later.unsafe))
+        if most is not None:
+            count, wrong = later.called_safe(most)
+            called, exceeded = called + count, exceeded + wrong
+    return Reached(slowdown, called, exceeded, safe)
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,12 +114,44 @@ def statistic_interval(
     return float(low), float(high)
 
 
+def student_quantile(rank: float, freedom: int) -> float:
+    """Quantile (0.5 to 1) of Student's t with ``freedom`` degrees, to six digits.
+
+    By bisection of its distribution function, integrated by Simpson's rule.
+    """
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2))
+    scale /= math.sqrt(freedom * math.pi)
+    low, high = 0.0, 1.0
+
+    def below(value: float) -> float:
+        xs = np.linspace(0.0, value, 2001)
+        ys = scale * (1 + xs**2 / freedom) ** (-(freedom + 1) / 2)
+        step = value / 2000
+        inner = 4 * float(np.sum(ys[1:-1:2])) + 2 * float(np.sum(ys[2:-1:2]))
+        return 0.5 + step / 3 * (float(ys[0]) + inner + float(ys[-1]))
+
+    while below(high) < rank:
+        high *= 2
+    for _ in range(_STEPS // 2):
+        middle = (low + high) / 2
+        if below(middle) < rank:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 def half(name: str) -> bool:
     """Whether a named thing belongs to the half on which is chosen; by a hash of the name alone.
 
     So that more data of the same kind never moves a job from one half to the other.
     """
     return hashlib.sha256(name.encode()).digest()[0] % 2 == 0
+
+
+def fold(name: str, folds: int) -> int:
+    """Which of ``folds`` parts a named thing belongs to; by a hash of the name alone."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[1:5]) % folds
 
 
 def share(part: int, whole: int) -> float | None:

@@ -76,7 +76,8 @@ def _of_job(path: Path, card: str, job: str, speed: float) -> Throughput:
 class Move:
     """A job on a card and on a slower one by the catalogue; ``slowdown`` as measured."""
 
-    family: str
+    job: str  # with the batch size
+    family: str  # without it
     now: DeviceSpec
     then: DeviceSpec
     gpus: int
@@ -93,7 +94,7 @@ def moves(found: list[Throughput], catalogue: Catalogue) -> tuple[list[Move], tu
         if spec is not None and spec.bandwidth_bytes_per_second and spec.fp32_flops:
             by_job.setdefault((one.job, one.gpus), []).append((spec, one))
     made = [
-        Move(at.family, now, then, at.gpus, at.steps_per_second / to.steps_per_second)
+        Move(at.job, at.family, now, then, at.gpus, at.steps_per_second / to.steps_per_second)
         for ran in by_job.values()
         for now, at in ran
         for then, to in ran

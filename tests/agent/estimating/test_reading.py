@@ -118,3 +118,31 @@ def test_any_bytes_at_all_are_a_header_or_told(tmp_path_factory, content):
     except ModelError as error:
         told = str(error)
     assert told == "" or told.startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "t5", "d_model": 512, "num_layers": 6, "num_heads": 8},
+        {"model_type": "bart", "d_model": 1024, "num_hidden_layers": 12, "num_attention_heads": 16,
+         "encoder_layers": 12, "decoder_layers": 12},
+        {"model_type": "new", "is_encoder_decoder": True, "hidden_size": 64,
+         "num_hidden_layers": 2, "num_attention_heads": 2},
+    ],
+)  # fmt: skip
+def test_two_stacks_are_refused_rather_than_counted_as_one(tmp_path, config):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    with pytest.raises(ModelError, match="an encoder and a decoder"):
+        read_model(str(path))
+
+
+def test_a_checkpoint_of_two_stacks_is_counted_by_its_weights(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "t5", "d_model": 512}))
+    safetensors(tmp_path / "model.safetensors", {"a": tensor("F32", 1000, 1000)})
+    assert read_model(str(tmp_path)).parameters == 1e6
+
+
+def test_a_checkpoint_without_weights_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="has no weights"):
+        read_model(str(safetensors(tmp_path / "none.safetensors", {})))

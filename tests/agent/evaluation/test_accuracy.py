@@ -7,6 +7,7 @@ import pytest
 from gputailor_agent.evaluation import evaluate
 from gputailor_agent.evaluation.__main__ import calibration
 from gputailor_agent.evaluation.pages import as_markdown
+from gputailor_agent.evaluation.plots import svg
 
 pytestmark = [pytest.mark.restricted, pytest.mark.system]
 
@@ -29,6 +30,12 @@ def test_the_page_of_accuracy_is_what_the_data_say(outcomes, repository):
     page = (repository / "docs" / "accuracy.md").read_text(encoding="utf-8")
 
     assert as_markdown(outcomes) == page, 'run: make evaluate ARGS="--write docs/accuracy.md"'
+
+
+def test_the_plots_of_accuracy_are_what_the_data_say(outcomes, repository):
+    kept = {file.stem: file.read_text("utf-8") for file in (repository / "docs/plots").iterdir()}
+
+    assert {plot.name: svg(plot) for one in outcomes for plot in one.plots} == kept
 
 
 def test_idle_reaches_its_goal_on_the_part_that_was_not_seen(outcomes):

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from gputailor_agent.cli.app import run
 from gputailor_agent.evaluation.backtest import History, Settings, known_at, outcome_of, replay
-from gputailor_agent.evaluation.backtest.hindsight import Later, Verdict, judge
+from gputailor_agent.evaluation.backtest.hindsight import Advice, Later, Verdict, judge
 from gputailor_agent.evaluation.backtest.history import place_of, worked
 from gputailor_agent.evaluation.backtest.openings import Opening
+from gputailor_agent.evaluation.backtest.replay import Replay
+from gputailor_agent.evaluation.backtest.results import CLAIMED
 from gputailor_agent.model.judgement import (
     Change,
     Confidence,
@@ -216,13 +218,18 @@ def test_the_command_replays_an_archive(tmp_path, capsys, output):
         assert "Advice by rule and confidence" in out
 
 
-def test_the_command_replays_the_whole_of_an_agents_store(tmp_path, capsys):
+def stored(where):
+    """An agent's store with one pod that never worked."""
     held = history([0.0] * HOURS)
-    where = tmp_path / "agent.db"
     with Store.open(where) as store, store.transaction() as tx:
         tx.put_usage(held.rows)
         tx.put_devices(held.devices)
         tx.put_inventory(held.inventory)
+    return where
+
+
+def test_the_command_replays_the_whole_of_an_agents_store(tmp_path, capsys):
+    where = stored(tmp_path / "agent.db")
     code = run(
         "gputailor",
         ["backtest", "--store", str(where), "--cluster", CLUSTER, "--every", "3h", "-o", "json"],
@@ -232,6 +239,58 @@ def test_the_command_replays_the_whole_of_an_agents_store(tmp_path, capsys):
     assert code == 0
     assert figures["precision"]["value"] == 1.0
     assert figures["precision"]["cases"] == 1
+
+
+def test_a_store_gives_table_json_and_plots(tmp_path, capsys):
+    where, folder = stored(tmp_path / "own.db"), tmp_path / "out" / "plots"
+    base = ["backtest", "--store", str(where), "--cluster", CLUSTER, "--every", "3h"]
+
+    assert run("gputailor", [*base, "--plots", str(folder)]) == 0
+    assert "Calibration: stated confidence" in capsys.readouterr().out
+    assert {file.name for file in folder.iterdir()} == {
+        "backtest-confidence.svg", "backtest-delay.svg",
+    }  # fmt: skip
+    assert run("gputailor", [*base, "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)[0]
+    assert [plot["name"] for plot in told["plots"]] == ["backtest-confidence", "backtest-delay"]
+
+
+def test_plots_that_cannot_be_written_are_told(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    arguments = ["--archive", str(pages(tmp_path)), "--plots", str(tmp_path / "file" / "plots")]
+
+    assert run("gputailor", ["backtest", *arguments]) == 1
+    assert "--plots:" in capsys.readouterr().err
+
+
+def advised(confidence, *verdicts):
+    return tuple(
+        Advice(at=START, workload=f"w{place}", rule="idle", confidence=confidence, verdict=verdict,
+               saving_share=0.0)
+        for place, verdict in enumerate(verdicts)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("confidence", "right", "wrong", "kept"),
+    [
+        ("high", 60, 0, None),  # 60 of 60 still allows for 94 of 100
+        ("high", 80, 0, "yes"),
+        ("high", 40, 40, "no"),
+        ("low", 40, 0, "yes"),
+        ("medium", 1, 0, None),
+    ],
+)
+def test_a_confidence_keeps_what_it_claims_only_as_far_as_the_interval_can_tell(
+    confidence, right, wrong, kept
+):
+    advice = advised(confidence, *[Verdict.RIGHT] * right, *[Verdict.WRONG] * wrong)
+    outcome = outcome_of(Replay(advice, (), runs=9, moments=3, start=0.0, end=1.0))
+    (row,) = next(table for table in outcome.tables if table.title.startswith("Calibration")).rows
+
+    assert row[0] == confidence
+    assert row[3] == CLAIMED[confidence]
+    assert row[-1] == kept
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,21 @@
 """What the product takes from the data: how long idleness lasts, sharing, margins."""
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputailor_agent.evaluation.intervals import Stated, held_share, left_out, margins_for
+from gputailor_agent.evaluation.intervals import (
+    Stated,
+    held_share,
+    left_out,
+    margins_for,
+    predicted_margins,
+)
 from gputailor_agent.evaluation.pairs import Alone, Pair
 from gputailor_agent.evaluation.risk import halves, largest_safe, many_splits, scored
+from gputailor_agent.evaluation.statistics import student_quantile
 from gputailor_agent.model.judgement import Interval
 from gputailor_agent.rules.calibrated import Margins, calibrated
 from gputailor_agent.rules.idle_outlook import idle_outlook, sure_after_seconds
@@ -63,11 +71,23 @@ def test_sharing_by_utilisation_alone_says_what_to_expect_and_advises_nothing_un
     assert quiet.expected is not None
     assert busy.expected is not None
     assert quiet.expected.slowdown_most < busy.expected.slowdown_most
-    assert not busy.advised
-    assert quiet.advised == (
-        figures.sharing.advise_score_most is not None
-        and quiet.score <= figures.sharing.advise_score_most
-    )
+    tenth = figures.sharing.limits[0].slowdown
+    assert not busy.advised(tenth)
+    assert busy.bound is None
+    assert quiet.advised(tenth) == (figures.sharing.limits[0].score_most is not None)
+
+
+def test_a_larger_slowdown_is_ruled_out_for_busier_jobs_and_never_below_what_a_smaller_one_is():
+    limits = [one for one in calibrated().sharing.limits if one.score_most is not None]
+
+    assert limits
+    assert all(one.risk_most <= calibrated().sharing.risk_goal for one in limits)
+    for one in limits:
+        busy = one.score_most**0.5
+        assert sharing_outlook((busy - 1e-4, busy - 1e-4)).advised(one.slowdown)
+        assert not sharing_outlook((busy - 1e-4, busy - 1e-4)).advised(one.slowdown - 0.01)
+        past = sharing_outlook((busy + 1e-4, busy + 1e-4))
+        assert not past.advised(one.slowdown)
 
 
 def test_margins_open_an_interval_at_both_ends():
@@ -136,3 +156,44 @@ def test_divisions_of_pairs_that_never_disturb_advise_and_do_no_harm():
     assert splits.advised > 90
     assert splits.unsafe == 0
     assert splits.called_safe > 0.9 * splits.safe * splits.advised / splits.made
+
+
+def strayed(families, *, above=0.2):
+    """Four cases of each family, whose measured slowdowns stray from 2 by the family's own."""
+    return [
+        Stated(f"f{number}", 2.0 * float(np.exp(stray + step)), Interval(low=1.0, high=2.0))
+        for number, stray in enumerate(families)
+        for step in (-above, 0.0, 0.0, above)
+    ]
+
+
+def test_few_families_make_wide_margins_and_more_of_them_narrower_ones():
+    few = predicted_margins(strayed([-0.3, 0.3]))
+    many = predicted_margins(strayed([-0.3, 0.3] * 10))
+
+    assert few.high > 3 * many.high
+    assert many.high > np.exp(0.5)
+
+
+def test_predicted_margins_hold_a_family_that_was_not_seen_as_often_as_they_say():
+    generator = np.random.default_rng(3)
+    held = []
+    for _ in range(300):
+        strays = generator.normal(0.0, 0.3, 8)
+        margins = predicted_margins(strayed(strays[:-1], above=0.0))
+        new = strayed(strays[-1:], above=0.0)[0].with_margins(margins)
+        held.append(new.measured <= new.interval.high)
+
+    assert np.mean(held) >= 0.95
+
+
+def test_one_family_alone_says_nothing_of_others():
+    assert predicted_margins(strayed([0.4])) == margins_for(strayed([0.4]))
+
+
+@pytest.mark.parametrize(
+    ("rank", "freedom", "value"),
+    [(0.975, 5, 2.570582), (0.99, 25, 2.485107), (0.95, 1, 6.313752), (0.5, 3, 0.0)],
+)
+def test_quantiles_of_student_are_those_of_the_tables(rank, freedom, value):
+    assert student_quantile(rank, freedom) == pytest.approx(value, abs=1e-4)

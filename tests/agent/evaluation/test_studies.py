@@ -101,6 +101,25 @@ def test_a_policy_never_frees_more_than_the_oracle(folder):
     assert all(0 <= share <= 1 for share in shares)
 
 
+def test_where_the_oracles_hours_go_adds_up_to_the_oracle(folder):
+    outcome = one(folder, "savings")
+    lost = next(table for table in outcome.tables if table.title.startswith("Where"))
+
+    assert sum(row[2] for row in lost.rows) == pytest.approx(1.0)
+    for row in lost.rows:
+        assert row[1] == pytest.approx(sum(row[3:]))
+        assert row[1] >= 0
+    freed = figure(outcome, "idle GPU-hours freed")
+    assert {row[0]: row[2] for row in lost.rows}["freed"] == pytest.approx(freed.value)
+
+
+def test_hindsight_on_thresholds_never_reaches_less_than_the_same_rule_without(folder):
+    outcome = one(folder, "savings")
+    most = figure(outcome, "with hindsight on thresholds, as right").value
+
+    assert most is None or 0 <= most <= 1
+
+
 def test_unsafe_flags_are_counted_and_a_rate_is_claimed_only_of_many_runs(folder):
     rate = figure(one(folder, "savings"), "per 1,000 runs")
 

@@ -1,15 +1,18 @@
 """Counting a replay: precision, recall, delay, savings and harm, by rule and confidence."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gputailor_agent.evaluation.backtest.hindsight import Advice, Verdict
 from gputailor_agent.evaluation.backtest.openings import Opening
 from gputailor_agent.evaluation.backtest.replay import Replay
-from gputailor_agent.evaluation.base import Cell, Figure, Outcome, Table
+from gputailor_agent.evaluation.base import Cell, Figure, Outcome, Plot, Table
+from gputailor_agent.evaluation.plots import series_of
 from gputailor_agent.evaluation.statistics import (
     rate_interval,
     ratio_interval,
@@ -18,6 +21,9 @@ from gputailor_agent.evaluation.statistics import (
 )
 
 _THOUSAND: Final = 1_000
+#: What a word of confidence is taken to claim: so many of 100 are right. A ``low`` finding counts
+#: no saving and is a trial: it may be wrong as often as right. This project's own reading.
+CLAIMED: Final[Mapping[str, float]] = MappingProxyType({"high": 0.95, "medium": 0.8, "low": 0.5})
 _LEAST_RUNS: Final = 3_000
 _METHOD: Final = (
     (
@@ -57,6 +63,7 @@ def outcome_of(replay: Replay) -> Outcome:
     """Return the figures and tables of a replay."""
     found = [_find(opening, replay.advice) for opening in replay.openings]
     unsafe = sum(one.verdict is Verdict.WRONG for one in replay.advice)
+    told = (_by_confidence(replay.advice), _openings(found))
     figures = [
         _precision(replay.advice),
         _recall(found),
@@ -70,7 +77,8 @@ def outcome_of(replay: Replay) -> Outcome:
         sources=(),
         method=_METHOD,
         figures=tuple(figures),
-        tables=(_by_rule(replay), _by_confidence(replay.advice), _openings(found)),
+        tables=(_by_rule(replay), *told),
+        plots=_plots(told),
         not_evaluable=_CANNOT,
         notes=(f"{replay.moments} moments, {replay.runs} runs",),
     )
@@ -161,18 +169,54 @@ def _by_rule(replay: Replay) -> Table:
 
 
 def _by_confidence(advice: Sequence[Advice]) -> Table:
+    """What each word claims beside what came; kept: unknown until enough was judged to tell."""
     rows: list[tuple[Cell, ...]] = []
-    for confidence in ("high", "medium", "low"):
+    for confidence, claimed in CLAIMED.items():
         own = [one for one in advice if one.confidence == confidence]
         if own:
             figure = _precision(own)
-            rows.append((confidence, len(own), figure.cases, figure.value, figure.low, figure.high))
+            rows.append((
+                confidence, len(own), figure.cases, claimed, figure.value, figure.low, figure.high,
+                _kept(figure, claimed),
+            ))  # fmt: skip
     return Table(
         title="Calibration: stated confidence against what came",
-        columns=("confidence", "advice", "judged", "right", "low", "high"),
-        units=("", "count", "count", "ratio", "ratio", "ratio"),
+        columns=("confidence", "advice", "judged", "claimed", "right", "low", "high", "kept"),
+        units=("", "count", "count", "ratio", "ratio", "ratio", "ratio", ""),
         rows=tuple(rows),
     )
+
+
+def _kept(figure: Figure, claimed: float) -> str | None:
+    """Whether as many came right as the word claims, as far as the interval can tell."""
+    if figure.low is None or figure.high is None:
+        return None
+    if figure.low >= claimed:
+        return "yes"
+    return "no" if figure.high < claimed else None
+
+
+def _plots(tables: Sequence[Table]) -> tuple[Plot, ...]:
+    """Calibration, and savings by delay, of the tables that say the same in numbers."""
+    by_confidence, openings = tables
+    return (
+        Plot(
+            name="backtest-confidence", title="What a confidence claims against what came",
+            x="claimed", y="right", x_unit="ratio", y_unit="ratio", diagonal=True,
+            series=(
+                series_of(by_confidence, "high, medium, low", "claimed", "right", ("low", "high")),
+            ),
+        ),
+        Plot(
+            name="backtest-delay", title="Savings by the median delay of each rule",
+            x="median delay (hours)", y="saved of the oracle's", y_unit="ratio",
+            series=tuple(
+                series_of(replace(openings, rows=(row,)), str(row[0]), "median delay",
+                          "saved of the oracle's")
+                for row in openings.rows
+            ),
+        ),
+    )  # fmt: skip
 
 
 def _openings(found: Sequence[_Found]) -> Table:

@@ -5,7 +5,7 @@ its stated outlook (``rules.idle_outlook``) are judged on the later part as well
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from gputailor_agent.evaluation.base import (
     Cell,
     Figure,
     Outcome,
+    Plot,
     Source,
     Study,
     Table,
@@ -32,6 +33,7 @@ from gputailor_agent.evaluation.flags import (
 )
 from gputailor_agent.evaluation.levels import Spells, read_trace
 from gputailor_agent.evaluation.outlooks import LEAST_SPELLS, OUTLOOK_MINUTES, outlook, outlooks
+from gputailor_agent.evaluation.plots import series_of
 from gputailor_agent.evaluation.statistics import share
 from gputailor_agent.rules import idle
 
@@ -182,6 +184,24 @@ def _by_time(spells: Spells, thresholds: dict[str, float | None]) -> Table:
     )  # fmt: skip
 
 
+def _plots(curves: Sequence[Table], calibration: Sequence[Table]) -> tuple[Plot, ...]:
+    kinds = [kind.replace("_", " ") for kind in KINDS]
+    return (
+        Plot(
+            name="idle-precision", title="Idle GPUs that stay idle for another hour, later part",
+            x="minutes idle when flagged", y="stay an hour", y_unit="ratio", goal=GOAL,
+            series=tuple(series_of(table, kind, "minutes idle", "stay an hour", ("low", "high"))
+                         for kind, table in zip(kinds, curves, strict=True)),
+        ),
+        Plot(
+            name="idle-calibration", title="Stated chance of another idle hour against what came",
+            x="stated", y="seen, later part", x_unit="ratio", y_unit="ratio", diagonal=True,
+            series=tuple(series_of(table, kind, "stay an hour: stated", "seen")
+                         for kind, table in zip(kinds, calibration, strict=True)),
+        ),
+    )  # fmt: skip
+
+
 def run(folder: Path) -> Outcome:
     """Judge thresholds on idle time by a trace."""
     spells = read_trace(LEVELS.files(folder)).spells
@@ -198,21 +218,20 @@ def run(folder: Path) -> Outcome:
         *(_figure(f"the product's default, {kind.replace('_', ' ')}, later part",
                   flag_policy(of_kind(later, kind), shipped), goal=None) for kind in KINDS),
     )  # fmt: skip
+    whole = _curve("All spells, all of the time", spells)
+    curves = tuple(
+        _curve(f"{kind.replace('_', ' ').capitalize()}, later part", of_kind(later, kind))
+        for kind in KINDS
+    )
+    calibration = tuple(_calibration(fitted, later))
     return Outcome(
         study=STUDY.id,
         title=STUDY.title,
         sources=STUDY.sources,
         method=_METHOD,
         figures=figures,
-        tables=(
-            _curve("All spells, all of the time", spells),
-            *(
-                _curve(f"{kind.replace('_', ' ').capitalize()}, later part", of_kind(later, kind))
-                for kind in KINDS
-            ),
-            _by_time(later, shipped),
-            *_calibration(fitted, later),
-        ),
+        tables=(whole, *curves, _by_time(later, shipped), *calibration),
+        plots=_plots(curves, calibration),
         not_evaluable=_CANNOT,
     )
 

@@ -5,6 +5,7 @@ A policy gives it back when the spell is as old as its threshold. Unsafe: the GP
 within the hour.
 """
 
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -14,20 +15,37 @@ from gputailor_agent.evaluation.base import (
     Cell,
     Figure,
     Outcome,
+    Plot,
+    Point,
+    Series,
     Study,
     Table,
     at_least,
     at_most,
 )
-from gputailor_agent.evaluation.flags import HOUR_MINUTES, Thresholds, flag_policy
-from gputailor_agent.evaluation.levels import Spells, read_trace
+from gputailor_agent.evaluation.flags import (
+    GRID_MINUTES,
+    HOUR_MINUTES,
+    KINDS,
+    Thresholds,
+    choose,
+    flag_policy,
+    steps_of,
+)
+from gputailor_agent.evaluation.levels import Began, Ended, Spells, read_trace
 from gputailor_agent.evaluation.statistics import ratio_interval, upper_bound
 from gputailor_agent.evaluation.studies.idle import LEVELS, divided, times_to_act
 from gputailor_agent.rules import idle
+from gputailor_agent.rules.calibrated import calibrated
 
 _GOAL: Final = 0.9
 _UNSAFE_GOAL: Final = 1.0  # per 1,000 runs
 _LEAST_RUNS: Final = 3_000
+_BEGAN: Final = (
+    (Began.FROM_START, "from start"),
+    (Began.WENT_IDLE, "went idle"),
+    (Began.UNCLEAR, "unclear"),
+)
 _THOUSAND: Final = 1_000
 _METHOD: Final = (
     (
@@ -36,6 +54,14 @@ _METHOD: Final = (
         "idle sample. Hours count as far as they were seen: to the spell's end or its cut. A rule "
         "that waits an hour to see that a GPU is idle can free no more than the first policy of "
         "the table."
+    ),
+    (
+        "The oracle knows how every pause ends; no advice does. Reachable: the thresholds of each "
+        "kind that free most on this later part itself, as nobody can choose beforehand, once as "
+        "right as the default's goal (97 % stay another hour) and once with no other bound than "
+        "at most one unsafe flag per 1,000 runs (95 % upper bound). Where the rest of the oracle's "
+        "hours goes is a table: hours that are over before any rule could tell, hours of spells "
+        "that ended before the threshold, and hours waited in spells that were flagged."
     ),
     (
         "Unsafe advice: flags whose GPU was at work again within the hour. A run is one holding "
@@ -96,6 +122,99 @@ def _interval(
     return ratio_interval(groups, above, below)
 
 
+def _lost(spells: Spells, thresholds: Thresholds) -> Table:
+    """Where the oracle's hours go, by how a spell began: the rows of each kind add up to it."""
+    oracle = oracle_hours(spells)
+    total = float(np.sum(oracle))
+    steps = steps_of(spells, thresholds)
+    hour = spells.steps(HOUR_MINUTES)
+    each = spells.step_seconds / 3600
+    long, flagged = spells.ticks >= hour, spells.ticks >= steps
+    worked = spells.ended == int(Ended.WORK)
+    past = np.where(long, (spells.ticks - hour) * each, 0.0)
+    parts = (
+        ("the first hour, in which nothing can be known", np.where(long, hour * each, 0.0)),
+        ("ended before the threshold: at work again", np.where(~flagged & worked, past, 0.0)),
+        ("ended before the threshold: given back, or the trace ends",
+         np.where(~flagged & ~worked, past, 0.0)),
+        ("waited from an hour to the threshold, then flagged",
+         np.where(flagged, (np.minimum(spells.ticks, steps) - hour) * each, 0.0)),
+        ("freed", np.where(flagged, (spells.ticks - steps) * each, 0.0)),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = []
+    for why, hours in parts:
+        by_kind = [float(np.sum(hours[spells.began == int(began)])) for began, _ in _BEGAN]
+        whole = float(np.sum(hours))
+        rows.append((why, whole, whole / total if total > 0 else None, *by_kind))
+    return Table(
+        title="Where the oracle's hours go, the rule's action, later part",
+        columns=("what becomes of them", "GPU-hours", "share", *(name for _, name in _BEGAN)),
+        units=("", "hours", "ratio", *("hours" for _ in _BEGAN)),
+        rows=tuple(rows),
+    )
+
+
+def reachable(spells: Spells, runs: int) -> dict[str, float | None] | None:
+    """Thresholds that free most with at most one unsafe flag per 1,000 runs (upper bound).
+
+    Chosen with hindsight. None where no runs were seen or nothing is safe enough.
+    """
+    best: dict[str, float | None] | None = None
+    most = 0.0
+    for values in product((*GRID_MINUTES, None), repeat=len(KINDS)):
+        thresholds = dict(zip(KINDS, values, strict=True))
+        flagged = flag_policy(spells, thresholds)
+        hours, unsafe = float(np.sum(flagged.hours_left)), int(np.sum(flagged.resumed))
+        if hours <= most or unsafe > _UNSAFE_GOAL * runs / _THOUSAND:
+            continue
+        if upper_bound(unsafe, runs) * _THOUSAND <= _UNSAFE_GOAL:
+            best, most = thresholds, hours
+    return best
+
+
+def _reach(spells: Spells, runs: int, shipped: float | None) -> tuple[Figure, ...]:
+    """What advice could reach at all, and the product's share of it."""
+    right = choose(spells, calibrated().idle.goal)
+    safe = reachable(spells, runs)
+    figures = []
+    for name, thresholds in (("as right as the default", right), ("as safe as the goal", safe)):
+        value = saved_share(spells, thresholds).value if thresholds is not None else None
+        told = "" if thresholds is None else _told(thresholds)
+        figures.append(
+            Figure(name=f"reachable with hindsight on thresholds, {name}", value=value, note=told)
+        )
+        share = None if not value or shipped is None else shipped / value
+        figures.append(Figure(name=f"the product's share of that, {name}", value=share))
+    return tuple(figures)
+
+
+def _told(thresholds: Thresholds) -> str:
+    return ", ".join("never" if at is None else f"{at:g} min" for at in thresholds.values())
+
+
+def _traded(spells: Spells, runs: int) -> Plot:
+    """What saving more costs in unsafe flags, by policies that wait the same of either kind."""
+    points = []
+    for minutes in GRID_MINUTES:
+        policy = dict.fromkeys(KINDS, minutes)
+        value = saved_share(spells, policy).value
+        unsafe = int(np.sum(flag_policy(spells, policy).resumed))
+        if value is not None and runs:
+            points.append(Point(x=value, y=unsafe / runs * _THOUSAND))
+    own = saved_share(spells, times_to_act()).value
+    flagged = int(np.sum(flag_policy(spells, times_to_act()).resumed))
+    mine = () if own is None or not runs else (Point(x=own, y=flagged / runs * _THOUSAND),)
+    return Plot(
+        name="savings-traded", title="Savings against unsafe flags, later part",
+        x="share of the oracle's hours", x_unit="ratio", y="unsafe flags per 1,000 runs",
+        goal=_UNSAFE_GOAL,
+        series=(
+            Series(name="one threshold for both kinds", points=tuple(points)),
+            Series(name="the rule's action", points=mine),
+        ),
+    )  # fmt: skip
+
+
 def _row(name: str, spells: Spells, thresholds: Thresholds, runs: int) -> tuple[Cell, ...]:
     flagged = flag_policy(spells, thresholds)
     share = saved_share(spells, thresholds)
@@ -131,6 +250,7 @@ def run(folder: Path) -> Outcome:
                     unit="count", cases=runs,
                     note=f"{unsafe} unsafe of {len(flagged.stayed)} flags; "
                     f"{unsafe / max(1, runs) * _THOUSAND:.2g} per 1,000 runs"),
+            *_reach(later, runs, share.value),
             Figure(name="unsafe flags", value=float(unsafe), unit="count",
                    cases=len(flagged.stayed)),
         ),
@@ -144,7 +264,9 @@ def run(folder: Path) -> Outcome:
                        "count"),
                 rows=tuple(_row(name, later, one, runs) for name, one in policies()),
             ),
+            _lost(later, shipped),
         ),
+        plots=(_traded(later, runs),),
         not_evaluable=_CANNOT,
     )  # fmt: skip
 
