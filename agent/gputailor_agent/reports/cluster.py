@@ -7,6 +7,7 @@ import msgspec
 
 from gputailor_agent.model.judgement import Finding, FreePool, Plan, SilenceKind, Waiting
 from gputailor_agent.reports import overview, units
+from gputailor_agent.reports.catalogues import _
 from gputailor_agent.reports.document import (
     Block,
     Bullets,
@@ -15,6 +16,7 @@ from gputailor_agent.reports.document import (
     Item,
     Listing,
     Table,
+    headed,
 )
 from gputailor_agent.reports.explain import (
     DEFAULT_RULES,
@@ -25,7 +27,7 @@ from gputailor_agent.reports.explain import (
     silent_section,
 )
 from gputailor_agent.reports.plurals import counted
-from gputailor_agent.reports.wording import say, sentence
+from gputailor_agent.reports.wording import joined, say, sentence
 from gputailor_agent.rules import RuleSettings
 
 #: How people ask for the explanation of what is said about the cluster.
@@ -55,7 +57,7 @@ _WAITING_COLUMNS: Final = (
 
 
 class ClusterText(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said about the cluster, in English."""
+    """What is said about the cluster, in the language of the report."""
 
     findings: dict[str, str] = {}  # id -> sentence
     silences: tuple[str, ...] = ()
@@ -73,39 +75,66 @@ def cluster_text(plan: Plan) -> ClusterText:
 
 def waiting_text(one: Waiting, now: float) -> str:
     """One entry of what pods wait for, as a sentence; ``now`` in Unix seconds."""
-    since = "" if one.since is None else f" for {units.duration(now - one.since)}"
-    text = (
-        f"{counted(one.pods, 'pod')} of {one.namespace}/{one.owner} waiting{since} for "
-        f"{units.count(one.devices)} x {one.resource} each: {_because(one)}"
-    )
+    told = {
+        "pods": counted(one.pods, "pod"),
+        "owner": f"{one.namespace}/{one.owner}",
+        "number": units.count(one.devices),
+        "resource": one.resource,
+        "why": _because(one),
+    }
+    if one.since is None:
+        text = _("{pods} of {owner} waiting for {number} x {resource} each: {why}", **told)
+    else:
+        text = _(
+            "{pods} of {owner} waiting for {since} for {number} x {resource} each: {why}",
+            since=units.duration(now - one.since),
+            **told,
+        )
     served = _served(one)
     return sentence(f"{text}; {served}" if served else text)
 
 
 def _because(one: Waiting) -> str:
-    return "; ".join(say(reason) for reason in one.reasons) or units.UNKNOWN
+    return "; ".join(say(reason) for reason in one.reasons) or units.unknown()
 
 
 def _served(one: Waiting) -> str:
     """What primary findings would free for them; '' where nothing would do."""
     if not one.served_by:
         return ""
-    devices = ", ".join(
-        f"{units.count(part.devices)} of {part.workload_id} on {part.node} ({part.rule})"
+    devices = _(", ").join(
+        _(
+            "{number} of {workload} on {node} ({rule})",
+            number=units.count(part.devices),
+            workload=part.workload_id,
+            node=part.node,
+            rule=part.rule,
+        )
         for part in one.served_by
     )
-    return f"{one.served_pods} of them could run on what others do not use: {devices}"
+    return _(
+        "{number} of them could run on what others do not use: {devices}",
+        number=one.served_pods,
+        devices=devices,
+    )
 
 
 def demand_text(plan: Plan) -> str:
     """How many pods wait for how many devices, and since when; '' where none does."""
     if not plan.waiting:
         return ""
-    pods = sum(one.pods for one in plan.waiting)
-    devices = sum(one.pods * one.devices for one in plan.waiting)
+    pods = counted(sum(one.pods for one in plan.waiting), "pod")
+    devices = counted(sum(one.pods * one.devices for one in plan.waiting), "device")
     made = [one.since for one in plan.waiting if one.since is not None]
-    longest = f", the longest for {units.duration(plan.window.end - min(made))}" if made else ""
-    return f"{counted(pods, 'pod')} for {counted(devices, 'device')}{longest}"
+    if not made:
+        return _("{pods} for {devices}", pods=pods, devices=devices)
+    longest = units.duration(plan.window.end - min(made))
+    return _(
+        "{pods} for {devices}, the longest for {length}",
+        pods=pods,
+        devices=devices,
+        length=longest,
+    )
 
 
 def cluster_blocks(plan: Plan) -> tuple[Block, ...]:
@@ -122,15 +151,15 @@ def cluster_blocks(plan: Plan) -> tuple[Block, ...]:
         blocks.append(_pool_table(plan.free_pools))
     if not blocks:
         return ()
-    return (Heading(text="GPUs that nobody asks for, and pods that wait"), *blocks)
+    return (Heading(text=_("GPUs that nobody asks for, and pods that wait")), *blocks)
 
 
 def _item(finding: Finding) -> Item:
-    confidence = f"Confidence: {finding.confidence.value}."
+    confidence = _("Confidence: {level}.", level=_(finding.confidence.value))
     return Item(
         name=f"{rule_title(finding.rule)}: {finding.change.target}",
         figure=overview.saving_text(finding),
-        text=f"{sentence(say(finding.message))} {confidence}",
+        text=joined(sentence(say(finding.message)), confidence),
     )
 
 
@@ -149,9 +178,9 @@ def _waiting_table(plan: Plan) -> Table:
         for one in shown
     )
     return Table(
-        columns=_WAITING_COLUMNS,
+        columns=headed(_WAITING_COLUMNS),
         rows=rows,
-        caption=f"{more} more wait; all are in the JSON report." if more else "",
+        caption=_("{number} more wait; all are in the JSON report.", number=more) if more else "",
     )
 
 
@@ -165,16 +194,18 @@ def _pool_table(pools: Iterable[FreePool]) -> Table:
             units.count(one.free_now),
             units.count(one.least_free),
             units.count(None if one.free_gpu_hours is None else round(one.free_gpu_hours)),
-            units.duration(one.known_hours * 3600.0) if one.known_hours else "now only",
+            units.duration(one.known_hours * 3600.0) if one.known_hours else _("now only"),
             _by_hour(one),
         )
         for one in pools
     )
     return Table(
-        columns=_POOL_COLUMNS,
+        columns=headed(_POOL_COLUMNS),
         rows=rows,
-        caption="Held by no pod, of nodes that are ready; of the hours in which every node that "
-        "is known at all is known.",
+        caption=_(
+            "Held by no pod, of nodes that are ready; of the hours in which every node that "
+            "is known at all is known."
+        ),
     )
 
 
@@ -182,24 +213,27 @@ def _by_hour(pool: FreePool) -> str:
     """The hours of the day with most and with fewest free GPUs, on average."""
     known = [(free, hour) for hour, free in enumerate(pool.by_hour) if free is not None]
     if not known:
-        return units.UNKNOWN
+        return units.unknown()
     most, least = max(known, key=lambda one: (one[0], -one[1])), min(known)
     if most[0] - least[0] < 0.5:  # noqa: PLR2004 - half a GPU
-        return f"{units.count(round(most[0], 1))} at any hour"
-    return (
-        f"{units.count(round(most[0], 1))} at {most[1]:02d}:00, "
-        f"{units.count(round(least[0], 1))} at {least[1]:02d}:00"
+        return _("{number} at any hour", number=units.count(round(most[0], 1)))
+    return _(
+        "{most} at {busy}:00, {least} at {quiet}:00",
+        most=units.count(round(most[0], 1)),
+        busy=f"{most[1]:02d}",
+        least=units.count(round(least[0], 1)),
+        quiet=f"{least[1]:02d}",
     )
 
 
 def explain_cluster(plan: Plan, rules: RuleSettings = DEFAULT_RULES) -> Explanation:
     """Everything said about the cluster, with every number; ``rules``: settings of the plan."""
-    sections = [found_section(one, "recommended", rules) for one in plan.cluster_findings]
+    sections = [found_section(one, _("recommended"), rules) for one in plan.cluster_findings]
     sections += [silent_section(one, plan.window, rules) for one in plan.cluster_silences]
     facts = [
-        ("cluster", plan.cluster),
-        ("window", overview.window_text(plan.window)),
-        *(("waits", waiting_text(one, plan.window.end)) for one in plan.waiting),
+        (_("cluster"), plan.cluster),
+        (_("window"), overview.window_text(plan.window)),
+        *((_("waits"), waiting_text(one, plan.window.end)) for one in plan.waiting),
     ]
     return Explanation(
         cluster=plan.cluster,

@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from gputailor_agent.reports.catalogues import _
 from gputailor_agent.reports.console_tables import draw_table, styled
 from gputailor_agent.reports.document import (
     Block,
@@ -21,11 +22,14 @@ from gputailor_agent.reports.document import (
     Document,
     Facts,
     Heading,
+    Item,
     Listing,
     Paragraph,
     Table,
+    sparkline,
 )
 from gputailor_agent.reports.formats import Look, drawn
+from gputailor_agent.reports.safe_text import harmless
 
 _TONES: Final = {"good": "green", "warn": "yellow", "muted": "dim", "": ""}
 _HEADINGS: Final = {1: "bold underline", 2: "bold", 3: "italic"}
@@ -44,7 +48,7 @@ def draw(document: Document, look: Look) -> str:
         markup=False,
         emoji=False,
     )
-    for block in document.blocks:
+    for block in harmless(document).blocks:
         parts = (
             draw_table(block, look.width)
             if isinstance(block, Table)
@@ -79,8 +83,18 @@ def _listing(block: Listing) -> list[RenderableType]:
     table.add_column(overflow="fold")
     for number, item in enumerate(block.items, 1):
         title = Text.assemble((item.name, "bold"), "  ", (item.figure, "bold green"))
-        table.add_row(f"{number}.", Text("\n").join([title, Text(item.text)]))
+        lines = [title, Text(item.text), *_details(item)]
+        table.add_row(f"{number}.", Text("\n").join(lines))
     return [Padding(table, (0, 0, 0, 2))]
+
+
+def _details(item: Item) -> list[Text]:
+    """What an entry has beside its sentence; nothing in the first screen of a report."""
+    lines = [Text.assemble((f"{label}: ", "dim"), text) for label, text in item.facts]
+    if item.course:
+        label = _("use over the window")
+        lines.append(Text.assemble((f"{label}: ", "dim"), (sparkline(item.course), "cyan")))
+    return lines + [Text(f"  {line}") for line in item.code.rstrip().splitlines()]
 
 
 def _bullets(block: Bullets) -> list[RenderableType]:
@@ -107,5 +121,9 @@ _DRAWERS: Final[dict[type[Block], Callable[[Any], list[RenderableType]]]] = {
 
 
 FORMAT: Final = drawn(
-    "table", "tables for a terminal", media_type="text/plain; charset=utf-8", draw=draw
+    "table",
+    "tables for a terminal",
+    media_type="text/plain; charset=utf-8",
+    draw=draw,
+    details=False,
 )

@@ -4,33 +4,41 @@ Wide enough: one table. Else the last column goes on lines of its own below each
 becomes a card of labelled cells.
 """
 
+from functools import cache
 from typing import Final, Literal
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from gputailor_agent.reports import units
+from gputailor_agent.reports.catalogues import _, spoken
 from gputailor_agent.reports.document import Column, Table
 
 _GAP: Final = 3  # between columns of a table
 _CLOSE_GAP: Final = 2  # between columns where a row's last cell stands below it
-_CELLS: Final = {
-    "to change": "bold yellow",
-    "fine": "green",
-    "watching": "cyan",
-    units.UNKNOWN: "magenta",
-    "no": "yellow",
-    "problem": "bold red",
-    "ok": "green",
-}
+
+
+@cache
+def _looks(_language: str) -> dict[str, str]:
+    """Words of ours that have a colour, in the language spoken."""
+    return {
+        _("to change"): "bold yellow",
+        _("fine"): "green",
+        _("watching"): "cyan",
+        _("unknown"): "magenta",
+        _("not measured yet"): "blue",
+        _("no"): "yellow",
+        _("problem"): "bold red",
+        _("ok"): "green",
+    }
 
 
 def styled(cell: str) -> Text:
     """A cell's text, in the colour of what it says."""
-    return Text(cell, style=_CELLS.get(cell, ""))
+    return Text(cell, style=_looks(spoken().name).get(cell, ""))
 
 
 def draw_table(block: Table, width: int) -> list[RenderableType]:
@@ -48,15 +56,15 @@ def draw_table(block: Table, width: int) -> list[RenderableType]:
 def _least(block: Table, place: int) -> int:
     """Characters a column needs: those of its longest cell, fewer where it may wrap."""
     column = block.columns[place]
-    title = max((len(word) for word in column.title.split()), default=0)
-    longest = max((len(row[place]) for row in block.rows), default=0)
+    title = max(map(cell_len, column.title.split()), default=0)
+    longest = max((cell_len(row[place]) for row in block.rows), default=0)
     return max(title, min(longest, column.least) if column.least else longest)
 
 
 def _longest(block: Table, place: int) -> int:
     """Characters of a column that wraps nothing, its title included."""
     cells = (row[place] for row in block.rows)
-    return max((len(cell) for cell in (block.columns[place].title, *cells)), default=0)
+    return max(map(cell_len, (block.columns[place].title, *cells)), default=0)
 
 
 def _justify(column: Column) -> Literal["left", "right"]:

@@ -2,8 +2,10 @@
 
 Rows about the cluster and about pods that wait come last, with the columns that they have.
 
-An empty cell is unknown; 0 is 0. Cells that a spreadsheet would run as a formula are defused with
-a leading apostrophe, since names come from the cluster's users.
+An empty cell is unknown; 0 is 0; column ``use`` says ``measured``, ``unknown`` or
+``not_measured_yet``. Columns are named in English in every language, sentences are not. Cells that
+a spreadsheet would run as a formula are defused with a leading apostrophe, since names come from
+the cluster's users.
 """
 
 import csv
@@ -13,13 +15,19 @@ from typing import Final
 
 from gputailor_agent.model.judgement import Finding, Money, Plan, Waiting
 from gputailor_agent.reports import overview, units
+from gputailor_agent.reports.beside import Beside
 from gputailor_agent.reports.cluster import waiting_text
 from gputailor_agent.reports.explain import Explanation
 from gputailor_agent.reports.formats import Format, Look
 from gputailor_agent.reports.runs import LogJudgement
+from gputailor_agent.reports.safe_text import shown
 from gputailor_agent.reports.wording import say, sentence
 
 Cell = str | float | int | None
+
+#: What a spreadsheet takes for the beginning of a formula, full-width forms too (OWASP).
+_FORMULA: Final = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
+_BREAKS: Final = frozenset("\t\r\n")
 
 PLAN_COLUMNS: Final = (
     "cluster",
@@ -30,6 +38,10 @@ PLAN_COLUMNS: Final = (
     "state",
     "rule",
     "confidence",
+    "team",
+    "queue",
+    "tracked",
+    "use",
     "gpus_now",
     "device_models",
     "gpu_hours",
@@ -95,16 +107,17 @@ def write(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
 
 
 def _safe(cell: Cell) -> Cell:
-    if isinstance(cell, str) and cell[:1] in {"=", "+", "-", "@", "\t", "\r"}:
-        return f"'{cell}"
-    return cell
+    if not isinstance(cell, str):
+        return cell
+    text = shown(cell)
+    return f"'{text}" if text.lstrip()[:1] in _FORMULA or text[:1] in _BREAKS else text
 
 
 def _amount(value: Money | None) -> Cell:
     return None if value is None else round(value.amount, 4)
 
 
-def _plan(plan: Plan, _look: Look) -> str:
+def _plan(plan: Plan, _look: Look, _beside: Beside) -> str:
     rows = [_plan_row(plan, line) for line in overview.lines(plan)]
     rows += [_cluster_row(plan, finding) for finding in plan.cluster_findings]
     rows += [_waiting_row(plan, one) for one in plan.waiting]
@@ -126,6 +139,10 @@ def _plan_row(plan: Plan, line: overview.Line) -> tuple[Cell, ...]:
         line.state,
         finding.rule if finding else None,
         finding.confidence.value if finding else None,
+        verdict.workload.team or None,
+        verdict.workload.queue or None,
+        overview.tracked_text(verdict.workload) or None,
+        overview.use_of(verdict),
         verdict.gpus_now,
         ";".join(verdict.device_models),
         verdict.gpu_hours,
@@ -241,7 +258,7 @@ FORMAT: Final = Format(
     name="csv",
     summary="one row per workload, raw numbers, empty where unknown",
     media_type="text/csv; charset=utf-8",
-    plan=_plan,
+    plan_beside=_plan,
     explanation=_explanation,
     log=_log,
 )

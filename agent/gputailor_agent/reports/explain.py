@@ -7,6 +7,7 @@ already written as text, so that the console, a page and Markdown show the same 
 """
 
 import difflib
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -15,6 +16,8 @@ from gputailor_agent.model.inventory import Workload
 from gputailor_agent.model.judgement import Evidence, Finding, Plan, Silence, SilenceKind, Verdict
 from gputailor_agent.model.profile import Window
 from gputailor_agent.reports import overview, units
+from gputailor_agent.reports.catalogues import _
+from gputailor_agent.reports.number_names import named
 from gputailor_agent.reports.recorded import of_logs, retold
 from gputailor_agent.reports.wording import say, sentence
 from gputailor_agent.rules import Rule, RuleSettings, Threshold, cluster_registry, registry
@@ -23,13 +26,16 @@ from gputailor_agent.rules.cluster_rules import ClusterRule
 
 DEFAULT_RULES: Final = RuleSettings()
 
-KIND_WORDS = {
-    SilenceKind.NOT_APPLICABLE: "not about such a workload",
-    SilenceKind.FINE: "looked, nothing to say",
-    SilenceKind.WATCHING: "watching",
-    SilenceKind.UNKNOWN: "unknown",
-    SilenceKind.OPTED_OUT: "opted out",
-}
+
+def kind_word(kind: SilenceKind) -> str:
+    """How a rule that says nothing stands to a workload."""
+    return {
+        SilenceKind.NOT_APPLICABLE: _("not about such a workload"),
+        SilenceKind.FINE: _("looked, nothing to say"),
+        SilenceKind.WATCHING: _("watching"),
+        SilenceKind.UNKNOWN: _("unknown"),
+        SilenceKind.OPTED_OUT: _("opted out"),
+    }[kind]
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +85,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def subject(self) -> str:
         """What is explained: the workload's id, or the cluster."""
-        return self.verdict.workload.id if self.verdict is not None else f"cluster {self.cluster}"
+        return (
+            self.verdict.workload.id
+            if self.verdict is not None
+            else _("cluster {name}", name=self.cluster)
+        )
 
 
 class UnknownWorkloadError(LookupError):
@@ -135,9 +145,9 @@ def explain(plan: Plan, verdict: Verdict, rules: RuleSettings = DEFAULT_RULES) -
         verdict = retold(verdict)
     sections = []
     if verdict.primary is not None:
-        sections.append(found_section(verdict.primary, "recommended", rules))
+        sections.append(found_section(verdict.primary, _("recommended"), rules))
     sections += [
-        found_section(finding, "alternative, not added up", rules)
+        found_section(finding, _("alternative, not added up"), rules)
         for finding in verdict.alternatives
     ]
     sections += [silent_section(silence, plan.window, rules) for silence in verdict.silences]
@@ -156,41 +166,60 @@ def _facts(plan: Plan, verdict: Verdict) -> tuple[Fact, ...]:
     if verdict.cost_why is not None:
         cost += f" ({say(verdict.cost_why)})"
     pairs = [
-        ("workload", workload.id),
-        ("state", overview.STATE_WORDS.get(verdict.state, verdict.state)),
-        ("window", overview.window_text(plan.window)),
-        ("asks for", _asks(workload)),
-        ("GPUs now", units.count(verdict.gpus_now)),
-        ("devices", ", ".join(verdict.device_models) or units.UNKNOWN),
-        ("GPU-hours in the window", units.count(verdict.gpu_hours)),
-        ("cost of the window", cost),
-        ("coverage", units.ratio(verdict.coverage)),
-        ("spread over gaps", _spread(verdict)),
-        ("mean kernel activity", units.ratio(verdict.mean_kernel)),
-        ("mean SM activity", units.ratio(verdict.mean_sm)),
+        (_("workload"), workload.id),
+        (_("state"), overview.state_word(verdict.state)),
+        (_("window"), overview.window_text(plan.window)),
+        *_belonging(workload),
+        (_("asks for"), _asks(workload)),
+        (_("GPUs now"), units.count(verdict.gpus_now)),
+        (_("devices"), ", ".join(verdict.device_models) or units.unknown()),
+        (_("GPU-hours in the window"), units.count(verdict.gpu_hours)),
+        (_("cost of the window"), cost),
+        (_("coverage"), overview.measured_ratio(verdict, verdict.coverage)),
+        (_("spread over gaps"), _spread(verdict)),
+        (_("mean kernel activity"), overview.measured_ratio(verdict, verdict.mean_kernel)),
+        (_("mean SM activity"), overview.measured_ratio(verdict, verdict.mean_sm)),
         (
-            "memory peak",
-            f"{units.size(verdict.memory_peak_bytes)} of {units.size(verdict.memory_total_bytes)}",
-        ),
-        ("task", _with_evidence(workload.task_class.value, workload.task_evidence)),
-        ("framework", _with_evidence(workload.framework, workload.framework_evidence)),
-        (
-            "takes memory in advance",
-            _with_evidence(
-                "yes" if workload.preallocates else "no", workload.preallocates_evidence
+            _("memory peak"),
+            _(
+                "{part} of {whole}",
+                part=units.size(verdict.memory_peak_bytes),
+                whole=units.size(verdict.memory_total_bytes),
             ),
         ),
-        ("sources", ", ".join(plan.sources) or units.UNKNOWN),
-        ("measured by", _measured_by(verdict)),
+        (_("task"), _with_evidence(_(workload.task_class.value), workload.task_evidence)),
+        (_("framework"), _with_evidence(workload.framework, workload.framework_evidence)),
+        (
+            _("takes memory in advance"),
+            _with_evidence(
+                _("yes") if workload.preallocates else _("no"), workload.preallocates_evidence
+            ),
+        ),
+        (_("sources"), ", ".join(plan.sources) or units.unknown()),
+        (_("measured by"), _measured_by(verdict)),
     ]
     return tuple(Fact(label=label, text=text) for label, text in pairs)
+
+
+def _belonging(workload: Workload) -> Iterator[tuple[str, str]]:
+    """Whose it is, as far as anybody says so."""
+    for label, text in (
+        (_("team"), workload.team),
+        (_("queue"), workload.queue),
+        (_("experiment"), overview.tracked_text(workload)),
+    ):
+        if text:
+            yield label, text
 
 
 def _spread(verdict: Verdict) -> str:
     """How much was seen only as a sum over a time in which nobody looked."""
     if verdict.spread_seconds <= 0:
-        return "nothing"
-    return f"{units.duration(verdict.spread_seconds)} of GPU time, known as a sum, not by the hour"
+        return _("nothing")
+    return _(
+        "{length} of GPU time, known as a sum, not by the hour",
+        length=units.duration(verdict.spread_seconds),
+    )
 
 
 def _measured_by(verdict: Verdict) -> str:
@@ -198,17 +227,19 @@ def _measured_by(verdict: Verdict) -> str:
     by: dict[str, list[str]] = {}
     for name, told in verdict.filled.items():
         by.setdefault(", ".join(told), []).append(name)
-    others = "".join(f"; {', '.join(names)} by {who}" for who, names in by.items())
-    return (", ".join(verdict.dialects) or units.UNKNOWN) + others
+    others = "".join(
+        _("; {signals} by {who}", signals=_(", ").join(names), who=who) for who, names in by.items()
+    )
+    return (", ".join(verdict.dialects) or units.unknown()) + others
 
 
 def _asks(workload: Workload) -> str:
     asked = [f"{units.count(ask.count)} x {ask.resource}" for ask in workload.gpu_requests]
-    return ", ".join(asked) or units.UNKNOWN
+    return ", ".join(asked) or units.unknown()
 
 
 def _with_evidence(value: str, evidence: str) -> str:
-    value = value or units.UNKNOWN
+    value = value or units.unknown()
     return f"{value} ({evidence})" if evidence else value
 
 
@@ -216,18 +247,18 @@ def found_section(finding: Finding, standing: str, rules: RuleSettings) -> Secti
     """What a finding says, with every number; ``standing`` as in ``Section``."""
     saving = finding.saving
     facts = [
-        ("saving", overview.saving_text(finding)),
-        ("saving in GPU-hours per month", units.count(saving.gpu_hours_per_month)),
-        ("saving by", saving.formula),
-        ("not quantified because", say(saving.why)),
-        ("slowdown", overview.slowdown_text(finding)),
-        ("severity", finding.severity.value),
-        ("confidence", finding.confidence.value),
-        ("change", f"{finding.change.kind} {finding.change.target}".strip()),
-        ("undo", finding.change.undo),
-        *(("documentation", link) for link in finding.change.links),
-        *(("risk", say(risk)) for risk in finding.risks),
-        *(("not chosen", say(other)) for other in finding.not_chosen),
+        (_("saving"), overview.saving_text(finding)),
+        (_("saving in GPU-hours per month"), units.count(saving.gpu_hours_per_month)),
+        (_("saving by"), _(saving.formula)),
+        (_("not quantified because"), say(saving.why)),
+        (_("slowdown"), overview.slowdown_text(finding)),
+        (_("severity"), _(finding.severity.value)),
+        (_("confidence"), _(finding.confidence.value)),
+        (_("change"), f"{finding.change.kind} {finding.change.target}".strip()),
+        (_("undo"), _(finding.change.undo)),
+        *((_("documentation"), link) for link in finding.change.links),
+        *((_("risk"), say(risk)) for risk in finding.risks),
+        *((_("not chosen"), say(other)) for other in finding.not_chosen),
     ]
     return Section(
         rule=finding.rule,
@@ -247,14 +278,14 @@ def silent_section(silence: Silence, window: Window, rules: RuleSettings) -> Sec
     """Why a rule says nothing, with every number it looked at."""
     facts = []
     if silence.ready_at is not None:
-        facts.append(Fact(label="ready", text=units.utc(silence.ready_at)))
+        facts.append(Fact(label=_("ready"), text=units.utc(silence.ready_at)))
     if silence.missing_signals:
-        facts.append(Fact(label="missing signals", text=", ".join(silence.missing_signals)))
-    facts += [Fact(label="not chosen", text=say(other)) for other in silence.not_chosen]
+        facts.append(Fact(label=_("missing signals"), text=", ".join(silence.missing_signals)))
+    facts += [Fact(label=_("not chosen"), text=say(other)) for other in silence.not_chosen]
     return Section(
         rule=silence.rule,
         title=rule_title(silence.rule),
-        standing=KIND_WORDS[silence.kind],
+        standing=kind_word(silence.kind),
         text=sentence(say(silence.message)),
         facts=tuple(facts),
         numbers=_numbers(silence.evidence, window),
@@ -270,7 +301,7 @@ def _rule(rule: str) -> Rule | ClusterRule | None:
 def rule_title(rule: str) -> str:
     """What people call a rule; its id where there is no such rule (any more)."""
     known = _rule(rule)
-    return rule if known is None else known.title
+    return rule if known is None else _(known.title)
 
 
 def thresholds(rule: str, rules: RuleSettings) -> tuple[Fact, ...]:
@@ -280,7 +311,7 @@ def thresholds(rule: str, rules: RuleSettings) -> tuple[Fact, ...]:
         return ()
     limits = Limits(known, rules)
     return tuple(
-        Fact(label=one.name, text=f"{_in_force(one, limits[one.name])}: {one.meaning}")
+        Fact(label=one.name, text=f"{_in_force(one, limits[one.name])}: {_(one.meaning)}")
         for one in known.thresholds
     )
 
@@ -289,7 +320,8 @@ def _in_force(threshold: Threshold, value: float) -> str:
     text = units.quantity(value, threshold.unit)
     if value == threshold.default:
         return text
-    return f"{text} (set; default {units.quantity(threshold.default, threshold.unit)})"
+    default = units.quantity(threshold.default, threshold.unit)
+    return _("{value} (set; default {default})", value=text, default=default)
 
 
 def _numbers(evidence: tuple[Evidence, ...], window: Window) -> tuple[Number, ...]:
@@ -301,12 +333,12 @@ def _number(item: Evidence, window: Window) -> Number:
         f"{item.comparison} {units.quantity(item.threshold, item.unit)}" if item.comparison else ""
     )
     return Number(
-        name=item.name,
+        name=named(item.name),
         value=units.quantity(item.value, item.unit),
         held_against=held,
-        passed="" if item.passed is None else ("yes" if item.passed else "no"),
+        passed="" if item.passed is None else (_("yes") if item.passed else _("no")),
         samples="" if item.samples is None else units.count(item.samples),
         coverage="" if item.coverage is None else units.ratio(item.coverage),
         window=overview.window_text(item.window or window),
-        formula=item.formula,
+        formula=_(item.formula),
     )

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from gputailor_agent.reports.catalogues import _
 from gputailor_agent.reports.document import (
     Block,
     Code,
@@ -11,6 +12,7 @@ from gputailor_agent.reports.document import (
     Heading,
     Paragraph,
     Table,
+    headed,
 )
 from gputailor_agent.reports.explain import Explanation, Number, Section
 
@@ -52,11 +54,11 @@ def _section(section: Section) -> list[Block]:
         blocks.append(Code(text=section.code, language=""))
     if section.numbers:
         windows = {number.window for number in section.numbers if number.window}
-        caption = f"Window: {windows.pop()}" if len(windows) == 1 else ""
+        caption = _("Window: {window}", window=windows.pop()) if len(windows) == 1 else ""
         rows = tuple(_row(number, tell_window=len(windows) > 1) for number in section.numbers)
-        blocks.append(Table(columns=_COLUMNS, rows=rows, caption=caption))
+        blocks.append(Table(columns=headed(_COLUMNS), rows=rows, caption=caption))
     if section.thresholds:
-        blocks.append(Paragraph(text="Thresholds in force:", tone="muted"))
+        blocks.append(Paragraph(text=_("Thresholds in force:"), tone="muted"))
         blocks.append(Facts(pairs=tuple((fact.label, fact.text) for fact in section.thresholds)))
     return blocks
 

@@ -1,7 +1,9 @@
-"""Format ``html``: one page that mail programs show, too. No script, nothing from elsewhere.
+"""Formats ``html`` and ``mail``: one page without scripts, and nothing from elsewhere.
 
-The agent's own pages have a template of their own; mail programs drop style sheets and scripts, so
-here every element carries its look, and links lead to the agent only where its address is known.
+Both draw the same blocks. ``html`` is for a browser: a style sheet, light and dark by the reader's
+own setting, and a layout for paper. ``mail`` is for mail programs, which drop style sheets: there
+every element carries its look. Links lead to the agent only where its address is known. Names are
+escaped, isolated from the direction of writing around them, and broken anywhere when long.
 """
 
 from collections.abc import Callable
@@ -9,7 +11,10 @@ from html import escape
 from typing import Any, Final
 from urllib.parse import quote
 
+import msgspec
+
 from gputailor_agent.reports import units
+from gputailor_agent.reports.catalogues import _, spoken
 from gputailor_agent.reports.document import (
     Block,
     Bullets,
@@ -17,114 +22,192 @@ from gputailor_agent.reports.document import (
     Document,
     Facts,
     Heading,
+    Item,
     Listing,
     Paragraph,
     Table,
+    sparkline,
 )
 from gputailor_agent.reports.formats import drawn
+from gputailor_agent.reports.html_looks import LOOKS, SHEET
+from gputailor_agent.reports.safe_text import harmless
 
-_FONT: Final = "font-family:system-ui,-apple-system,'Segoe UI',Roboto,Arial,sans-serif"
-_LINE: Final = "border-bottom:1px solid #d0d7de"
-_CELL: Final = f"padding:5px 8px;vertical-align:top;text-align:left;{_LINE}"
-_TONES: Final = {"good": "color:#116329", "warn": "color:#8a4600", "muted": "color:#57606a"}
-_SIZES: Final = {1: "22px", 2: "17px"}
+#: Rows of a table on one page: a page of every workload of a large cluster would be 10 MB.
+ROWS: Final = 400
+#: Width of a point and height of a course, in pixels.
+_POINT: Final = 5
+_HEIGHT: Final = 24
+_TONES: Final = frozenset({"good", "warn", "muted"})
 
 _PAGE: Final = """<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><title>{title}</title></head>
-<body style="margin:0;padding:16px;background:#ffffff;color:#1b1f24;font-size:15px;\
-line-height:1.45;{font}">
+<html lang="{lang}">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">\
+<meta name="color-scheme" content="{schemes}"><title>{title}</title>{sheet}</head>
+<body{look}>
+<main>
 {body}
+</main>
 </body>
 </html>
 """
 
-Draw = Callable[[Any, str], str]
+
+class Pen(msgspec.Struct, frozen=True, kw_only=True):
+    """How elements get their look: ``inline`` for mails, else by class; ``url`` of the agent."""
+
+    inline: bool
+    url: str = ""
+
+    def at(self, *looks: str) -> str:
+        """The attribute that gives an element these looks of ``html_looks``."""
+        named = [look for look in looks if look]
+        if not named:
+            return ""
+        if self.inline:
+            return f' style="{";".join(LOOKS[look] for look in named)}"'
+        return f' class="{" ".join(named)}"'
+
+
+Draw = Callable[[Any, Pen], str]
 
 
 def draw(document: Document, *, public_url: str = "") -> str:
-    """A whole HTML page; workloads are links to the agent's pages at ``public_url``, if given."""
-    body = "\n".join(_DRAWERS[type(block)](block, public_url) for block in document.blocks)
-    return _PAGE.format(title=escape(document.title), font=_FONT, body=body)
+    """A page for mail programs; workloads are links to the agent's pages at ``public_url``."""
+    return _page(document, Pen(inline=True, url=public_url))
 
 
-def _heading(block: Heading, _url: str) -> str:
-    size = _SIZES.get(block.level, "15px")
-    look = f"font-size:{size};margin:20px 0 6px"
-    return f'<h{block.level} style="{look}">{escape(block.text)}</h{block.level}>'
+def page(document: Document, *, public_url: str = "") -> str:
+    """A page for browsers and paper; links as in ``draw``."""
+    return _page(document, Pen(inline=False, url=public_url))
 
 
-def _paragraph(block: Paragraph, _url: str) -> str:
-    return f'<p style="margin:8px 0;{_TONES.get(block.tone, "")}">{escape(block.text)}</p>'
+def _page(document: Document, pen: Pen) -> str:
+    document = harmless(document)
+    return _PAGE.format(
+        lang=spoken().tag,
+        title=escape(document.title),
+        schemes="light" if pen.inline else "light dark",
+        sheet="" if pen.inline else f"<style>{SHEET}</style>",
+        look=pen.at("body") if pen.inline else "",
+        body="\n".join(_DRAWERS[type(block)](block, pen) for block in document.blocks),
+    )
 
 
-def _facts(block: Facts, _url: str) -> str:
+def _heading(block: Heading, pen: Pen) -> str:
+    look = f"h{min(block.level, 3)}" if pen.inline else ""
+    return f"<h{block.level}{pen.at(look)}>{escape(block.text)}</h{block.level}>"
+
+
+def _tone(tone: str) -> str:
+    return tone if tone in _TONES else ""
+
+
+def _paragraph(block: Paragraph, pen: Pen) -> str:
+    return f"<p{pen.at('p' if pen.inline else '', _tone(block.tone))}>{escape(block.text)}</p>"
+
+
+def _facts(block: Facts, pen: Pen) -> str:
     rows = "\n".join(
-        f'<tr><td style="padding:2px 16px 2px 0;color:#57606a">{escape(label)}</td>'
-        f'<td style="padding:2px 0"><b>{_value(text)}</b></td></tr>'
+        f"<tr><th{pen.at('label')} scope=row>{escape(label)}</th>"
+        f"<td{pen.at('fact')}><b>{_value(text, pen)}</b></td></tr>"
         for label, text in block.pairs
     )
-    return f'<table style="border-collapse:collapse;margin:8px 0">\n{rows}\n</table>'
+    return f"<table{pen.at('facts')}>\n{rows}\n</table>"
 
 
-def _listing(block: Listing, url: str) -> str:
-    items = "\n".join(
-        f'<li style="margin:8px 0">{_link(item.name, item.link, url)} '
-        f'<b style="color:#116329">{escape(item.figure)}</b><br>{escape(item.text)}</li>'
-        for item in block.items
+def _listing(block: Listing, pen: Pen) -> str:
+    items = "\n".join(_item(item, pen) for item in block.items)
+    return f"<ol{pen.at('list')}>\n{items}\n</ol>"
+
+
+def _item(item: Item, pen: Pen) -> str:
+    name, figure = _link(item.name, item.link, pen), escape(item.figure)
+    parts = [f"{name} <b{pen.at('figure')}>{figure}</b><br>{escape(item.text)}"]
+    parts += [f"<br><small>{escape(label)}: {escape(text)}</small>" for label, text in item.facts]
+    if item.course:
+        parts.append(f"<br><small>{escape(_('use over the window'))}</small> {_course(item, pen)}")
+    if item.code:
+        parts.append(_code(Code(text=item.code, language=item.language), pen))
+    return f"<li{pen.at('item')}>{''.join(parts)}</li>"
+
+
+def _course(item: Item, pen: Pen) -> str:
+    """Bars in a browser; mail programs get characters, since they show no drawing."""
+    if pen.inline:
+        return f"<span{pen.at('course')}>{escape(sparkline(item.course))}</span>"
+    bars = "".join(
+        f'<rect x="{place * _POINT}" y="{_HEIGHT - height}" '
+        f'width="{_POINT - 1}" height="{height}"/>'
+        for place, share in enumerate(item.course)
+        if share is not None
+        for height in (max(1, round(share * _HEIGHT)),)
     )
-    return f'<ol style="padding-left:24px">\n{items}\n</ol>'
+    unseen = "".join(
+        f'<circle class="unseen" cx="{place * _POINT + 2}" cy="{_HEIGHT - 2}" r="1"/>'
+        for place, share in enumerate(item.course)
+        if share is None
+    )
+    width = len(item.course) * _POINT
+    return (
+        f'<svg class="course" role="img" aria-label="{escape(sparkline(item.course))}" '
+        f'width="{width}" height="{_HEIGHT}" viewBox="0 0 {width} {_HEIGHT}">{bars}{unseen}</svg>'
+    )
 
 
-def _bullets(block: Bullets, _url: str) -> str:
+def _bullets(block: Bullets, pen: Pen) -> str:
     items = "\n".join(f"<li>{escape(line)}</li>" for line in block.lines)
-    return f'<ul style="padding-left:24px;{_TONES.get(block.tone, "")}">\n{items}\n</ul>'
+    return f"<ul{pen.at('list', _tone(block.tone))}>\n{items}\n</ul>"
 
 
-def _table(block: Table, url: str) -> str:
+def _table(block: Table, pen: Pen) -> str:
     head = "".join(
-        f'<th style="{_CELL};background:#f6f8fa{_side(column.numeric)}">{escape(column.title)}</th>'
+        f"<th{pen.at(*_cell(pen, numeric=column.numeric), 'head' if pen.inline else '')} scope=col>"
+        f"{escape(column.title)}</th>"
         for column in block.columns
     )
     links = block.links or ("",) * len(block.rows)
     rows = "\n".join(
-        f"<tr>{_cells(block, row, link, url)}</tr>"
+        f"<tr>{_cells(block, row, link, pen)}</tr>"
         for row, link in zip(block.rows, links, strict=True)
     )
-    caption = f'<p style="margin:4px 0;{_TONES["muted"]}">{escape(block.caption)}</p>'
+    caption = f"<p{pen.at('muted')}>{escape(block.caption)}</p>" if block.caption else ""
     return (
-        f'<table style="border-collapse:collapse;font-size:13px">\n<thead><tr>{head}</tr></thead>\n'
-        f"<tbody>\n{rows}\n</tbody>\n</table>" + (caption if block.caption else "")
+        f"<div{pen.at('wide')}><table{pen.at('table')}>\n<thead><tr>{head}</tr></thead>\n"
+        f"<tbody>\n{rows}\n</tbody>\n</table></div>{caption}"
     )
 
 
-def _cells(block: Table, row: tuple[str, ...], link: str, url: str) -> str:
+def _cell(pen: Pen, *, numeric: bool) -> tuple[str, str]:
+    return "cell" if pen.inline else "", "n" if numeric else ""
+
+
+def _cells(block: Table, row: tuple[str, ...], link: str, pen: Pen) -> str:
     cells = []
     for place, (column, text) in enumerate(zip(block.columns, row, strict=True)):
-        shown = _link(text, link, url) if place == 0 else _value(text)
-        cells.append(f'<td style="{_CELL}{_side(column.numeric)}">{shown}</td>')
+        shown = _link(text, link, pen) if place == 0 and link else _value(text, pen)
+        cells.append(f"<td{pen.at(*_cell(pen, numeric=column.numeric))}>{shown}</td>")
     return "".join(cells)
 
 
-def _side(numeric: bool) -> str:
-    return ";text-align:right;white-space:nowrap" if numeric else ""
+def _code(block: Code, pen: Pen) -> str:
+    return f"<pre{pen.at('code')}>{escape(block.text.rstrip())}</pre>"
 
 
-def _code(block: Code, _url: str) -> str:
-    look = "background:#f6f8fa;border:1px solid #d0d7de;padding:10px;overflow:auto"
-    return f'<pre style="{look}">{escape(block.text.rstrip())}</pre>'
+def _value(text: str, pen: Pen) -> str:
+    """Text of a cell; what is not known, or not yet, looks unlike any figure."""
+    if text == units.unknown():
+        return f"<i{pen.at('unknown')}>{escape(text)}</i>"
+    if text == _("not measured yet"):
+        return f"<em{pen.at('notyet')}>{escape(text)}</em>"
+    return escape(text)
 
 
-def _value(text: str) -> str:
-    """Text of a cell; what is not known looks unlike any figure."""
-    return f'<i style="color:#8250df">{text}</i>' if text == units.UNKNOWN else escape(text)
-
-
-def _link(text: str, identity: str, url: str) -> str:
-    if not (identity and url):
-        return f"<b>{escape(text)}</b>"
-    target = f"{url.rstrip('/')}/workloads/{quote(identity)}"
-    return f'<a href="{escape(target)}" style="color:#0550ae">{escape(text)}</a>'
+def _link(text: str, identity: str, pen: Pen) -> str:
+    name = f"<bdi>{escape(text)}</bdi>"
+    if not (identity and pen.url):
+        return f"<b>{name}</b>"
+    target = f"{pen.url.rstrip('/')}/workloads/{quote(identity)}"
+    return f'<a href="{escape(target)}"{pen.at("link" if pen.inline else "")}>{name}</a>'
 
 
 _DRAWERS: Final[dict[type[Block], Draw]] = {
@@ -140,7 +223,8 @@ _DRAWERS: Final[dict[type[Block], Draw]] = {
 
 FORMAT: Final = drawn(
     "html",
-    "one page without scripts, for a browser or a mail",
+    "one page without scripts, for a browser or paper",
     media_type="text/html; charset=utf-8",
-    draw=lambda document, _look: draw(document),
+    draw=lambda document, _look: page(document),
+    rows=ROWS,
 )

@@ -4,27 +4,45 @@
 changed or removed one a major step. ``report.schema.json`` beside this module is generated from the
 structures (``python -m gputailor_agent.reports.json_report``) and compared with them by a test.
 Unknown is ``null``.
+
+A plan of more than ``WHOLE`` workloads is ``shortened``: of the rules that say nothing about a
+workload only the one that tells why is kept, and alternatives come without their numbers. The whole
+of 20,000 workloads would be 1.3 GB; each one's explanation has everything.
 """
 
 import sys
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
-from gputailor_agent.model.judgement import Plan
+from gputailor_agent.model.judgement import Finding, Plan, Silence, Verdict
+from gputailor_agent.model.ledger import Entry, State
 from gputailor_agent.reports import overview
+from gputailor_agent.reports.beside import NOTHING, Beside, Week
+from gputailor_agent.reports.catalogues import ENGLISH, spoken
+from gputailor_agent.reports.changes_page import Changes, changes, headline
 from gputailor_agent.reports.cluster import ClusterText, cluster_text
+from gputailor_agent.reports.coverage_page import Observed, Unknown, observed, unknowns
 from gputailor_agent.reports.explain import Explanation
 from gputailor_agent.reports.formats import Format, Look
+from gputailor_agent.reports.groups_page import Groups, groups
 from gputailor_agent.reports.overview import Totals
 from gputailor_agent.reports.runs import LogJudgement
 from gputailor_agent.reports.wording import say
 
-SCHEMA_VERSION: Final = "1.1"
+SCHEMA_VERSION: Final = "1.2"
+#: Workloads up to which everything is written.
+WHOLE: Final = 2_000
+
+
+Said = TypeVar("Said", Finding, Silence)
 
 
 class WorkloadText(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said about one workload, in English."""
+    """What is said about one workload, in the report's language.
+
+    ``use``: "measured", "unknown" or "not_measured_yet"; ``tracked``: experiment and run.
+    """
 
     id: str
     state: str
@@ -33,6 +51,10 @@ class WorkloadText(msgspec.Struct, frozen=True, kw_only=True):
     slowdown: str
     alternatives: tuple[str, ...]
     silences: dict[str, str]  # rule -> reason
+    use: str = ""
+    team: str = ""
+    queue: str = ""
+    tracked: str = ""
 
 
 class PlanDocument(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="report"):
@@ -42,6 +64,17 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     workloads: tuple[WorkloadText, ...]  # in the report's order
     plan: Plan
     cluster: ClusterText = ClusterText()
+    shortened: bool = False
+    language: str = ENGLISH
+    headline: str = ""
+    scope: str = ""  # of whom it is; '' for the whole cluster
+    changes: Changes | None = None  # since the last report; None where there was none
+    advice: tuple[Entry, ...] = ()  # changes that were made, from the ledger
+    unknown: tuple[Unknown, ...] = ()  # why workloads are unknown
+    observed: tuple[Observed, ...] = ()  # by namespace
+    groups: Groups = Groups()
+    weeks: tuple[Week, ...] = ()  # totals of the last reports, oldest first
+    courses: dict[str, tuple[float | None, ...]] = {}
     schema_version: str = SCHEMA_VERSION
 
 
@@ -62,14 +95,45 @@ class LogsDocument(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     schema_version: str = SCHEMA_VERSION
 
 
-def plan_document(plan: Plan) -> PlanDocument:
-    """A plan with its totals and sentences."""
+def plan_document(plan: Plan, beside: Beside = NOTHING) -> PlanDocument:
+    """A plan with its totals and sentences, in the language spoken."""
+    made = [one for one in beside.entries or () if one.state == State.APPLIED]
+    lines, long = overview.lines(plan), len(plan.verdicts) > WHOLE
+    if long:
+        lines = [msgspec.structs.replace(one, verdict=_short(one.verdict)) for one in lines]
     return PlanDocument(
         totals=overview.totals(plan),
-        workloads=tuple(workload_text(line) for line in overview.lines(plan)),
-        plan=plan,
+        workloads=tuple(map(workload_text, lines)),
+        plan=_shortened(plan) if long else plan,
+        shortened=long,
         cluster=cluster_text(plan),
+        language=spoken().name,
+        headline=headline(plan),
+        scope=beside.scope,
+        changes=changes(plan, beside),
+        advice=tuple(made),
+        unknown=tuple(unknowns(plan)),
+        observed=tuple(observed(plan)),
+        groups=groups(plan),
+        weeks=beside.weeks,
+        courses=beside.courses,
     )
+
+
+def _shortened(plan: Plan) -> Plan:
+    return msgspec.structs.replace(plan, verdicts=tuple(map(_short, plan.verdicts)))
+
+
+def _short(verdict: Verdict) -> Verdict:
+    leading = None if verdict.primary else overview.leading_silence(verdict)
+    told = () if leading is None else (_bare(leading),)
+    others = tuple(map(_bare, verdict.alternatives))
+    return msgspec.structs.replace(verdict, silences=told, alternatives=others)
+
+
+def _bare(said: Said) -> Said:
+    """A finding or silence without its numbers."""
+    return msgspec.structs.replace(said, evidence=(), not_chosen=())
 
 
 def workload_text(line: overview.Line) -> WorkloadText:
@@ -82,6 +146,10 @@ def workload_text(line: overview.Line) -> WorkloadText:
         slowdown=line.slowdown,
         alternatives=tuple(say(finding.message) for finding in line.verdict.alternatives),
         silences={silence.rule: say(silence.message) for silence in line.verdict.silences},
+        use=overview.use_of(line.verdict),
+        team=line.verdict.workload.team,
+        queue=line.verdict.workload.queue,
+        tracked=overview.tracked_text(line.verdict.workload),
     )
 
 
@@ -104,8 +172,11 @@ def logs_document(judgements: tuple[LogJudgement, ...]) -> LogsDocument:
 
 
 def encode(document: PlanDocument | ExplanationDocument | LogsDocument) -> str:
-    """A document as indented JSON, ending in a newline."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    """A document as JSON, ending in a newline; indented unless it is a shortened one."""
+    encoded = msgspec.json.encode(document)
+    if isinstance(document, PlanDocument) and document.shortened:
+        return encoded.decode() + "\n"  # indented it would be half as long again
+    return msgspec.json.format(encoded, indent=2).decode() + "\n"
 
 
 def encode_list(texts: tuple[WorkloadText, ...]) -> str:
@@ -120,8 +191,8 @@ def schema() -> str:
     return msgspec.json.format(msgspec.json.encode(described), indent=2).decode() + "\n"
 
 
-def _plan(plan: Plan, _look: Look) -> str:
-    return encode(plan_document(plan))
+def _plan(plan: Plan, _look: Look, beside: Beside) -> str:
+    return encode(plan_document(plan, beside))
 
 
 def _explanation(explanation: Explanation, _look: Look) -> str:
@@ -136,7 +207,7 @@ FORMAT: Final = Format(
     name="json",
     summary="everything, schema versioned, for machines",
     media_type="application/json",
-    plan=_plan,
+    plan_beside=_plan,
     explanation=_explanation,
     log=_log,
 )

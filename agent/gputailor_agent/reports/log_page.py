@@ -5,8 +5,10 @@ from typing import Final
 import msgspec
 
 from gputailor_agent.model.judgement import Message
+from gputailor_agent.model.profile import Window
 from gputailor_agent.reports import units
 from gputailor_agent.reports.cards import Candidate
+from gputailor_agent.reports.catalogues import _
 from gputailor_agent.reports.document import (
     Block,
     Bullets,
@@ -16,8 +18,10 @@ from gputailor_agent.reports.document import (
     Heading,
     Paragraph,
     Table,
+    headed,
 )
-from gputailor_agent.reports.plurals import agreed
+from gputailor_agent.reports.overview import window_text
+from gputailor_agent.reports.plurals import counted
 from gputailor_agent.reports.runs import GpuRun, LogJudgement
 from gputailor_agent.reports.wording import say
 
@@ -33,21 +37,16 @@ _ALL_OBSERVED: Final = 0.98
 _GPU_COLUMNS: Final = (
     Column(title="GPU"),
     Column(title="model"),
-    *(
-        Column(title=title, numeric=True)
-        for title in (
-            "kernel mean",
-            "p50",
-            "p95",
-            "max",
-            "at zero",
-            "memory peak",
-            "of",
-            "power",
-            "energy",
-            "cost of the run",
-        )
-    ),
+    Column(title="kernel mean", numeric=True),
+    Column(title="p50", numeric=True),
+    Column(title="p95", numeric=True),
+    Column(title="max", numeric=True),
+    Column(title="at zero", numeric=True),
+    Column(title="memory peak", numeric=True),
+    Column(title="of", numeric=True),
+    Column(title="power", numeric=True),
+    Column(title="energy", numeric=True),
+    Column(title="cost of the run", numeric=True),
 )
 _CANDIDATE_COLUMNS: Final = (
     Column(title="GPU that would do", least=24),
@@ -61,10 +60,11 @@ _PRICE_FROM: Final = Column(title="price from", least=24)
 
 def compose(judgements: tuple[LogJudgement, ...]) -> Document:
     """One page for all logs."""
-    blocks: list[Block] = [Heading(text="GPU Tailor: recorded runs", level=1)]
+    title = _("GPU Tailor: recorded runs")
+    blocks: list[Block] = [Heading(text=title, level=1)]
     for judgement in judgements:
         blocks += _log(judgement)
-    return Document(title="GPU Tailor: recorded runs", blocks=tuple(blocks))
+    return Document(title=title, blocks=tuple(blocks))
 
 
 def _log(judgement: LogJudgement) -> list[Block]:
@@ -76,13 +76,13 @@ def _log(judgement: LogJudgement) -> list[Block]:
     if judgement.gpus:
         rows = tuple(_gpu_row(gpu) for gpu in judgement.gpus)
         blocks += [
-            Heading(text="What it used", level=3),
-            Table(columns=_GPU_COLUMNS, rows=rows),
-            Heading(text="Which GPU would do", level=3),
+            Heading(text=_("What it used"), level=3),
+            Table(columns=headed(_GPU_COLUMNS), rows=rows),
+            Heading(text=_("Which GPU would do"), level=3),
             *_advice(judgement.gpus),
         ]
     blocks += [
-        Heading(text="What this log cannot tell", level=3),
+        Heading(text=_("What this log cannot tell"), level=3),
         Bullets(lines=tuple(say(message) for message in judgement.unknowable)),
         *_skipped(judgement),
     ]
@@ -90,37 +90,39 @@ def _log(judgement: LogJudgement) -> list[Block]:
 
 
 def _facts(judgement: LogJudgement) -> tuple[tuple[str, str], ...]:
-    spans = units.UNKNOWN
+    spans = units.unknown()
     if judgement.started is not None and judgement.ended is not None:
-        length = units.duration(judgement.ended - judgement.started)
-        spans = f"{units.utc(judgement.started)} to {units.utc(judgement.ended)} ({length})"
+        spans = window_text(Window(start=judgement.started, end=judgement.ended))
     pairs = [
-        ("recorded", spans),
-        ("samples every", units.duration(judgement.interval_seconds)),
-        ("GPU-hours", units.count(judgement.gpu_hours)),
-        ("energy", units.energy(judgement.energy_joules)),
-        ("cost of the run", units.money(judgement.run_cost)),
+        (_("recorded"), spans),
+        (_("samples every"), units.duration(judgement.interval_seconds)),
+        (_("GPU-hours"), units.count(judgement.gpu_hours)),
+        (_("energy"), units.energy(judgement.energy_joules)),
+        (_("cost of the run"), units.money(judgement.run_cost)),
         (
-            "rows",
-            (
-                f"{judgement.rows_read:,} read, {judgement.rows_skipped:,} skipped "
-                f"of {judgement.rows_present:,}"
+            _("rows"),
+            _(
+                "{read} read, {skipped} skipped of {present}",
+                read=units.count(judgement.rows_read),
+                skipped=units.count(judgement.rows_skipped),
+                present=units.count(judgement.rows_present),
             ),
         ),
     ]
     share = judgement.observed_share
     if share is not None and share < _ALL_OBSERVED:
-        pairs.insert(
-            2, ("observed", f"{units.ratio(share)} of that time; the rest are gaps between samples")
+        told = _(
+            "{share} of that time; the rest are gaps between samples", share=units.ratio(share)
         )
-    pairs += [("note", note) for note in judgement.notes]
+        pairs.insert(2, (_("observed"), told))
+    pairs += [(_("note"), note) for note in judgement.notes]
     return tuple(pairs)
 
 
 def _gpu_row(gpu: GpuRun) -> tuple[str, ...]:
-    model = gpu.device or gpu.model or units.UNKNOWN
+    model = gpu.device or gpu.model or units.unknown()
     if gpu.model_from == "option":
-        model += " (as told)"
+        model = _("{model} (as told)", model=model)
     return (
         gpu.gpu,
         model,
@@ -140,7 +142,7 @@ def _gpu_row(gpu: GpuRun) -> tuple[str, ...]:
 def _total(gpu: GpuRun) -> str:
     """Memory of the card; what the log does not tell, the catalogue may."""
     if gpu.memory_total_bytes is None and gpu.card_memory_bytes is not None:
-        return f"{units.size(gpu.card_memory_bytes)} (catalogue)"
+        return _("{size} (catalogue)", size=units.size(gpu.card_memory_bytes))
     return units.size(gpu.memory_total_bytes)
 
 
@@ -187,23 +189,23 @@ def _candidates(gpu: GpuRun) -> Table:
         if place < _SHOWN_CANDIDATES or one.is_current
     ]
     sources = sorted({one.price_source for one in shown})
-    columns: tuple[Column, ...] = _CANDIDATE_COLUMNS
+    columns: tuple[Column, ...] = headed(_CANDIDATE_COLUMNS)
     rows = [_candidate(one) for one in shown]
-    caption = [f"They hold {units.size(gpu.memory_needed_bytes)}."]
+    caption = [_("They hold {size}.", size=units.size(gpu.memory_needed_bytes))]
     if len(sources) == 1:
-        caption.append(f"Prices: {sources[0]}.")
+        caption.append(_("Prices: {source}.", source=sources[0]))
     else:
-        columns = (*columns, _PRICE_FROM)
+        columns = (*columns, *headed((_PRICE_FROM,)))
         rows = [(*row, one.price_source) for row, one in zip(rows, shown, strict=True)]
     if rest := len(gpu.candidates) - len(shown):
-        more = agreed(f"{rest} more cards hold it")
-        caption.append(f"{more} (--output json lists all).")
+        more = counted(rest, "more card")
+        caption.append(_("{cards} would hold it (--output json lists all).", cards=more))
     return Table(columns=columns, rows=tuple(rows), caption=" ".join(caption))
 
 
 def _candidate(one: Candidate) -> tuple[str, ...]:
     return (
-        f"{one.device} (the one used)" if one.is_current else one.device,
+        _("{model} (the one used)", model=one.device) if one.is_current else one.device,
         units.size(one.usable_memory_bytes),
         units.money(one.price_per_hour),
         units.factor(one.slowdown_at_most),
@@ -219,8 +221,9 @@ def _skipped(judgement: LogJudgement) -> list[Block]:
         for line, text, why in judgement.skipped[:_SHOWN_SKIPS]
     ]
     if judgement.rows_skipped > len(lines):
-        lines.append(f"… and {judgement.rows_skipped - len(lines):,} more")
-    return [Heading(text="Skipped", level=3), Bullets(lines=tuple(lines), tone="warn")]
+        rest = units.count(judgement.rows_skipped - len(lines))
+        lines.append(_("… and {number} more", number=rest))
+    return [Heading(text=_("Skipped"), level=3), Bullets(lines=tuple(lines), tone="warn")]
 
 
 def _short(text: str) -> str:

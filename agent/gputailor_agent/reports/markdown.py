@@ -1,8 +1,10 @@
 """Format ``markdown``: GitHub-flavoured, for issues, chats and wikis. Cells are escaped."""
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from gputailor_agent.reports.catalogues import _
 from gputailor_agent.reports.document import (
     Block,
     Bullets,
@@ -10,11 +12,17 @@ from gputailor_agent.reports.document import (
     Document,
     Facts,
     Heading,
+    Item,
     Listing,
     Paragraph,
     Table,
+    sparkline,
 )
 from gputailor_agent.reports.formats import drawn
+from gputailor_agent.reports.safe_text import harmless
+
+#: Rows of a table: forges and chats cut longer pages, and JSON and CSV have all.
+ROWS: Final = 1_000
 
 _SPECIAL: Final = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]<>#|~"} | {"\n": " "})
 
@@ -26,7 +34,8 @@ def escape(text: str) -> str:
 
 def draw(document: Document) -> str:
     """A document as Markdown."""
-    return "\n\n".join(_DRAWERS[type(block)](block) for block in document.blocks) + "\n"
+    blocks = harmless(document).blocks
+    return "\n\n".join(_DRAWERS[type(block)](block) for block in blocks) + "\n"
 
 
 def _heading(block: Heading) -> str:
@@ -42,10 +51,18 @@ def _facts(block: Facts) -> str:
 
 
 def _listing(block: Listing) -> str:
-    return "\n".join(
-        f"{number}. **{escape(item.name)}** ({escape(item.figure)}): {escape(item.text)}"
-        for number, item in enumerate(block.items, 1)
-    )
+    return "\n".join(_item(number, item) for number, item in enumerate(block.items, 1))
+
+
+def _item(number: int, item: Item) -> str:
+    lines = [f"{number}. **{escape(item.name)}** ({escape(item.figure)}): {escape(item.text)}"]
+    lines += [f"   - {escape(label)}: {escape(text)}" for label, text in item.facts]
+    if item.course:
+        lines.append(f"   - {escape(_('use over the window'))}: `{sparkline(item.course)}`")
+    if item.code:
+        code = _code(Code(text=item.code, language=item.language))
+        lines += ["", *(f"   {line}" for line in code.splitlines()), ""]
+    return "\n".join(lines)
 
 
 def _bullets(block: Bullets) -> str:
@@ -69,7 +86,8 @@ def _row(cells: Any) -> str:
 
 
 def _code(block: Code) -> str:
-    fence = "````" if "```" in block.text else "```"
+    longest = max(map(len, re.findall("`+", block.text)), default=0)
+    fence = "`" * max(3, longest + 1)
     return f"{fence}{block.language}\n{block.text.rstrip()}\n{fence}"
 
 
@@ -89,4 +107,5 @@ FORMAT: Final = drawn(
     "GitHub-flavoured Markdown",
     media_type="text/markdown; charset=utf-8",
     draw=lambda document, _look: draw(document),
+    rows=ROWS,
 )

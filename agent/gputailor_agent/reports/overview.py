@@ -4,10 +4,12 @@ Formats only lay these out. Means over the cluster are weighted by observed GPU 
 observed is left out of the mean and shown as a share of its own, never counted as zero.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
+from gputailor_agent.model.inventory import Workload
 from gputailor_agent.model.judgement import (
     Confidence,
     Finding,
@@ -21,6 +23,7 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Window
 from gputailor_agent.reports import units
+from gputailor_agent.reports.catalogues import _
 from gputailor_agent.reports.recorded import of_logs, retold
 from gputailor_agent.reports.wording import say, sentence
 
@@ -31,6 +34,12 @@ STATE_WORDS: Final = {
     "unknown": "unknown",
     "ok": "fine",
 }
+#: Whether a workload's use is known: ``use_of``.
+MEASURED: Final = "measured"
+NOT_YET: Final = "not_measured_yet"
+UNKNOWN: Final = "unknown"
+#: Use is rolled up by the hour: who held a GPU for no longer has nothing to show yet.
+_FIRST_HOURS: Final = 1.0
 _SEVERITIES: Final = tuple(Severity)
 _REASON_ORDER: Final = (
     SilenceKind.UNKNOWN,
@@ -82,7 +91,7 @@ def totals(plan: Plan) -> Totals:
     """Totals of a plan; capacity is None where no node is known."""
     lines = plan.capacity
     known = bool(lines)
-    mean, share = _use_of_observed(plan.verdicts)
+    mean, share = use_of_observed(plan.verdicts)
     return Totals(
         gpus=sum(line.capacity for line in lines) if known else None,
         allocated=sum(line.allocated for line in lines) if known else _allocated_now(plan),
@@ -101,6 +110,47 @@ def totals(plan: Plan) -> Totals:
     )
 
 
+def state_word(state: str) -> str:
+    """What a workload's state is called."""
+    words = {
+        "finding": _("to change"),
+        "watching": _("watching"),
+        "unknown": _("unknown"),
+        "ok": _("fine"),
+    }
+    return words.get(state, state)
+
+
+def use_of(verdict: Verdict) -> str:
+    """Whether the workload's use is measured, unknown, or can only be known in an hour.
+
+    "Not yet" is who has held its GPUs for no longer than the hour in which use is rolled up;
+    everybody else whose use nobody told is unknown.
+    """
+    if verdict.mean_kernel is not None:
+        return MEASURED
+    young = verdict.gpu_hours <= _FIRST_HOURS * verdict.gpus_now
+    return NOT_YET if verdict.coverage is None or (verdict.gpus_now > 0 and young) else UNKNOWN
+
+
+def tracked_text(workload: Workload) -> str:
+    """Experiments and runs as trackers name them; '' where none is known."""
+    return ", ".join(
+        " ".join(filter(None, (one.tracker, one.experiment, one.run))) for one in workload.tracked
+    )
+
+
+def belongs_text(workload: Workload) -> str:
+    """Team, queue and tracker of a workload; '' where nothing says them."""
+    parts = (workload.team, workload.queue, tracked_text(workload))
+    return " · ".join(part for part in parts if part)
+
+
+def measured_ratio(verdict: Verdict, value: float | None) -> str:
+    """A share of the workload's time as percent, unknown, or not measured yet."""
+    return _("not measured yet") if use_of(verdict) == NOT_YET else units.ratio(value)
+
+
 def _allocated_now(plan: Plan) -> float | None:
     return sum(verdict.gpus_now for verdict in plan.verdicts) if plan.verdicts else None
 
@@ -114,7 +164,8 @@ def _window_cost(plan: Plan) -> Money | None:
     return Money(amount=sum(cost.amount for cost in priced), currency=priced[0].currency)
 
 
-def _use_of_observed(verdicts: tuple[Verdict, ...]) -> tuple[float | None, float | None]:
+def use_of_observed(verdicts: Sequence[Verdict]) -> tuple[float | None, float | None]:
+    """Mean kernel activity of the observed GPU time, and its share of the time held."""
     allocated = sum(verdict.gpu_hours for verdict in verdicts)
     observed = [
         (verdict.gpu_hours * verdict.coverage, verdict.mean_kernel)
@@ -142,6 +193,22 @@ def judged(plan: Plan) -> bool:
 def to_do(plan: Plan) -> list[Line]:
     """Lines that ask for a change, the largest saving first."""
     return [line for line in lines(plan) if line.state == "finding"]
+
+
+def counted_findings(plan: Plan) -> list[Verdict]:
+    """Verdicts whose first finding is in the sums: sure enough, and with a saving."""
+    return counted_among(plan.verdicts)
+
+
+def counted_among(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Of these verdicts."""
+    return [one for one in verdicts if one.primary is not None and _adds_up(one.primary)]
+
+
+def _adds_up(finding: Finding) -> bool:
+    saving = finding.saving
+    known = saving.money_per_month is not None or saving.gpu_hours_per_month is not None
+    return known and finding.confidence is not Confidence.LOW
 
 
 def _rank(verdict: Verdict) -> tuple[float, ...]:
@@ -196,17 +263,21 @@ def reason(verdict: Verdict) -> str:
         return say(Message(key="report.ok"))
     text = say(silence.message)
     if silence.ready_at is not None:
-        text = f"{text} (ready {units.utc(silence.ready_at)})"
+        text = _("{text} (ready {time})", text=text, time=units.utc(silence.ready_at))
     return sentence(text)
 
 
-def saving_text(finding: Finding) -> str:
-    """The saving per month in money, else GPU-hours, else that it is not quantified."""
+def saving_text(finding: Finding, *, per: str = "month") -> str:
+    """The saving per month in money, else GPU-hours, else that it is not quantified.
+
+    With ``per=""`` the month is left out: it stands in the column's title.
+    """
     saving = finding.saving
     if saving.money_per_month is not None:
-        return units.money(saving.money_per_month, per="month")
+        return units.money(saving.money_per_month, per=per)
     if saving.gpu_hours_per_month is not None:
-        return f"{units.count(round(saving.gpu_hours_per_month))} GPU-hours/month"
+        hours = _("{number} GPU-hours", number=units.count(round(saving.gpu_hours_per_month)))
+        return f"{hours}/{_(per)}" if per else hours
     return say(Message(key="report.no_saving"))
 
 
@@ -215,20 +286,28 @@ def slowdown_text(finding: Finding) -> str:
     if finding.slowdown is None:
         return ""
     low, high = units.factor(finding.slowdown.low), units.factor(finding.slowdown.high)
-    return low if low == high else f"{low} to {high}"
+    return low if low == high else _("{low} to {high}", low=low, high=high)
 
 
 def window_text(window: Window) -> str:
     """A window with both ends and its length."""
-    return (
-        f"{units.utc(window.start)} to {units.utc(window.end)} ({units.duration(window.seconds)})"
+    return _(
+        "{start} to {end} ({length})",
+        start=units.utc(window.start),
+        end=units.utc(window.end),
+        length=units.duration(window.seconds),
     )
 
 
 def broken_checks(plan: Plan) -> list[str]:
     """Conservation checks that do not hold, with both sides."""
     return [
-        f"{check.name}: {units.count(check.left)} is not {units.count(check.right)}"
+        _(
+            "{check}: {left} is not {right}",
+            check=check.name,
+            left=units.count(check.left),
+            right=units.count(check.right),
+        )
         for check in plan.checks
         if not check.holds
     ]
@@ -241,32 +320,55 @@ def totals_text(summary: Totals) -> list[tuple[str, str]]:
         allocated += f" ({units.ratio(summary.allocated / summary.gpus)})"
     observed = units.ratio(summary.mean_kernel_of_observed)
     if summary.observed_share is not None:
-        observed += f" (observed {units.ratio(summary.observed_share)} of the allocated GPU time)"
+        observed = _(
+            "{mean} (observed {share} of the allocated GPU time)",
+            mean=observed,
+            share=units.ratio(summary.observed_share),
+        )
+    pairs = [
+        (_("GPUs"), units.count(summary.gpus)),
+        (_("allocated now"), allocated),
+        (_("mean kernel activity"), observed),
+        (_("cost of the window"), units.money(summary.window_cost)),
+        (_("can be saved"), saving_of(summary)),
+    ]
+    rest = other_gpus(summary)
+    if rest:
+        pairs.insert(2, (_("other GPUs"), rest))
+    return pairs
+
+
+def saving_of(summary: Totals) -> str:
+    """What can be saved per month in money and GPU-hours, or why there is no such figure."""
     saving = units.money(summary.saving, per="month")
     if summary.saving is None and not summary.states.get("finding"):
         measured = bool(summary.observed_share)
         saving = say(Message(key="report.none_found" if measured else "report.unmeasured"))
-    if summary.saving_gpu_hours_per_month:
-        saving += f" ({units.count(round(summary.saving_gpu_hours_per_month))} GPU-hours)"
-    pairs = [
-        ("GPUs", units.count(summary.gpus)),
-        ("allocated now", allocated),
-        ("mean kernel activity", observed),
-        ("cost of the window", units.money(summary.window_cost)),
-        ("can be saved", saving),
-    ]
-    rest = [
-        (name, value)
-        for name, value in (
-            ("free", summary.free),
-            ("unavailable", summary.unavailable),
-            ("whereabouts unknown", summary.unknown),
-            ("without a known price", summary.unpriced_gpus),
+    hours = summary.saving_gpu_hours_per_month
+    if not hours:
+        return saving
+    told = _("{number} GPU-hours", number=units.count(round(hours)))
+    return _("{saving} ({hours})", saving=saving, hours=told)
+
+
+def other_gpus(summary: Totals) -> str:
+    """GPUs that nobody holds or of which too little is known; '' where there are none."""
+    return _(", ").join(
+        text
+        for value, text in (
+            (summary.free, _("{number} free", number=units.count(summary.free))),
+            (
+                summary.unavailable,
+                _("{number} unavailable", number=units.count(summary.unavailable)),
+            ),
+            (
+                summary.unknown,
+                _("{number} whereabouts unknown", number=units.count(summary.unknown)),
+            ),
+            (
+                summary.unpriced_gpus,
+                _("{number} without a known price", number=units.count(summary.unpriced_gpus)),
+            ),
         )
         if value
-    ]
-    if rest:
-        pairs.insert(
-            2, ("other GPUs", ", ".join(f"{units.count(value)} {name}" for name, value in rest))
-        )
-    return pairs
+    )

@@ -7,6 +7,7 @@ import msgspec
 from gputailor_agent.model.judgement import Change, Interval, Plan
 from gputailor_agent.planner.targeting import Allowed, Course, Step
 from gputailor_agent.reports import overview, units
+from gputailor_agent.reports.catalogues import _
 from gputailor_agent.reports.cluster import demand_text
 from gputailor_agent.reports.document import (
     Block,
@@ -18,6 +19,7 @@ from gputailor_agent.reports.document import (
     Heading,
     Paragraph,
     Table,
+    headed,
 )
 from gputailor_agent.reports.plurals import counted
 from gputailor_agent.reports.wording import say, sentence
@@ -97,7 +99,7 @@ def _step(step: Step) -> StepValues:
 
 def compose(plan: Plan, found: Course, allowed: Allowed) -> Document:
     """The page of a course."""
-    title = f"Changes in cluster {plan.cluster}"
+    title = _("Changes in cluster {name}", name=plan.cluster)
     blocks: list[Block] = [
         Heading(text=title, level=1),
         Paragraph(text=overview.window_text(plan.window), tone="muted"),
@@ -105,7 +107,7 @@ def compose(plan: Plan, found: Course, allowed: Allowed) -> Document:
         Paragraph(text=_outcome(found), tone="good" if found.reached else "warn"),
     ]
     if found.steps:
-        blocks += [Heading(text="In this order"), _table(found)]
+        blocks += [Heading(text=_("In this order")), _table(found)]
         blocks += _commands(found)
     blocks += _rest(found)
     return Document(title=title, blocks=tuple(blocks))
@@ -113,16 +115,19 @@ def compose(plan: Plan, found: Course, allowed: Allowed) -> Document:
 
 def _facts(plan: Plan, found: Course, allowed: Allowed) -> list[tuple[str, str]]:
     pairs = [
-        ("target", _money(found, found.target) if found.target is not None else "none set"),
-        ("these changes save", _money(found, found.saved)),
-        ("the plan's own choice saves", _money(found, found.present)),
+        (
+            _("target"),
+            _money(found, found.target) if found.target is not None else _("none set"),
+        ),
+        (_("these changes save"), _money(found, found.saved)),
+        (_("the plan's own choice saves"), _money(found, found.present)),
     ]
     if allowed.allow:
-        pairs.append(("rules allowed", ", ".join(sorted(allowed.allow))))
+        pairs.append((_("rules allowed"), ", ".join(sorted(allowed.allow))))
     if allowed.deny:
-        pairs.append(("rules denied", ", ".join(sorted(allowed.deny))))
+        pairs.append((_("rules denied"), ", ".join(sorted(allowed.deny))))
     waits = demand_text(plan)
-    return [*pairs, ("pods that wait", waits)] if waits else pairs
+    return [*pairs, (_("pods that wait"), waits)] if waits else pairs
 
 
 def _money(found: Course, amount: float | None) -> str:
@@ -132,13 +137,24 @@ def _money(found: Course, amount: float | None) -> str:
 def _outcome(found: Course) -> str:
     changes = counted(len(found.steps), "change")
     if not found.steps:
-        return "No change with a counted saving may be made by these rules."
+        return _("No change with a counted saving may be made by these rules.")
     if found.target is None:
-        return f"{changes} in all, {_money(found, found.saved)} together."
+        return _(
+            "{changes} in all, {money} together.",
+            changes=changes,
+            money=_money(found, found.saved),
+        )
     if found.reached:
-        return f"The target is reached by {changes}: {_money(found, found.saved)}."
-    missing = found.target - found.saved
-    return f"The target is not reached: {changes}, and {_money(found, missing)} are missing."
+        return _(
+            "The target is reached by {changes}: {money}.",
+            changes=changes,
+            money=_money(found, found.saved),
+        )
+    return _(
+        "The target is not reached: {changes}, and {money} are missing.",
+        changes=changes,
+        money=_money(found, found.target - found.saved),
+    )
 
 
 def _table(found: Course) -> Table:
@@ -147,18 +163,18 @@ def _table(found: Course) -> Table:
             str(place),
             step.verdict.workload.id,
             step.finding.rule,
-            overview.saving_text(step.finding).removesuffix("/month"),
+            overview.saving_text(step.finding, per=""),
             units.amount(step.running, found.currency),
             overview.slowdown_text(step.finding) or "-",
-            step.finding.confidence.value,
+            _(step.finding.confidence.value),
             sentence(say(step.finding.message)),
         )
         for place, step in enumerate(found.steps, 1)
     )
     return Table(
-        columns=_COLUMNS,
+        columns=headed(_COLUMNS),
         rows=rows,
-        caption="One change per workload; alternatives are never added up.",
+        caption=_("One change per workload; alternatives are never added up."),
     )
 
 
@@ -167,7 +183,7 @@ def _commands(found: Course) -> list[Block]:
     if not lines:
         return []
     text = "\n".join(dict.fromkeys(lines))
-    return [Heading(text="Commands", level=3), Code(text=text, language="sh")]
+    return [Heading(text=_("Commands"), level=3), Code(text=text, language="sh")]
 
 
 def _rest(found: Course) -> list[Block]:
@@ -175,12 +191,18 @@ def _rest(found: Course) -> list[Block]:
     if found.left:
         amount = sum(_step(step).saving for step in found.left)
         lines.append(
-            f"{counted(len(found.left), 'more change')} would save {_money(found, amount)} beyond "
-            "the target."
+            _(
+                "{changes} would save {money} beyond the target.",
+                changes=counted(len(found.left), "more change"),
+                money=_money(found, amount),
+            )
         )
     if found.unpriced:
         lines.append(
-            f"{counted(found.unpriced, 'more change')} would save GPU-hours whose price is not "
-            f"known, or is not in {found.currency}."
+            _(
+                "{changes} would save GPU-hours whose price is not known, or is not in {currency}.",
+                changes=counted(found.unpriced, "more change"),
+                currency=found.currency,
+            )
         )
     return [Bullets(lines=tuple(lines))] if lines else []

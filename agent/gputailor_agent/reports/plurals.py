@@ -1,13 +1,15 @@
 """Numbers with their words: one place, so that no text says ``1 days`` or ``1 GPU were``.
 
 Who writes a sentence himself calls ``counted``; templates are mended by ``agreed`` once they are
-filled. Nouns of ours are regular: a plural ends in s.
+filled. Nouns of ours are regular: a plural ends in s. Other languages have their forms of what is
+counted in their catalogue, and templates that say ``GPU(s)`` are translated without.
 """
 
 import re
 from typing import Final
 
 from gputailor_agent.reports import units
+from gputailor_agent.reports.catalogues import spoken
 
 #: Plural verbs that templates use of counted things, with their singular.
 _VERBS: Final = {
@@ -43,11 +45,14 @@ _SECONDS: Final = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 def counted(number: float, noun: str) -> str:
     """``1 GPU``, ``8 GPUs``, ``1.5 GPUs``; thousands are separated."""
     told = units.count(number)
-    return f"{told} {noun}" if told == "1" else f"{told} {noun}s"
+    form = spoken().plural(f"{{number}} {noun}", f"{{number}} {noun}s", 1 if told == "1" else 2)
+    return form.replace("{number}", told)
 
 
 def agreed(text: str) -> str:
-    """A filled text in which nouns and verbs go with their numbers."""
+    """A filled text in which nouns and verbs go with their numbers; other languages as it is."""
+    if not spoken().english:
+        return text
     text = _OPEN.sub(lambda one: _noun(one["number"], one["noun"]), text)
     text = _PLURAL.sub(lambda one: f"1 {one['words']}{one['noun'][:-1]}", text)
     return _VERB.sub(lambda one: f"1{one['words']} {_VERBS[one['verb']]}", text)

@@ -1,9 +1,8 @@
-"""From message keys to English sentences.
+"""From message keys to sentences, in the language that is spoken.
 
 Rules, planner and reports hand over a ``Message``: a key and parameters. The templates live where
 the message is born (each rule's ``messages``; tables ``MESSAGES`` of ``_PARTS``); they are joined
-here and filled. A second language needs one function ``translate`` from template to template
-(gettext's shape) and nothing else.
+here, translated by the catalogue (``catalogues``: a template is its own id) and filled.
 
 Templates are ``str.format`` templates. A parameter that is ``None`` reads ``unknown`` whatever its
 format; besides Python's own formats a template may name a unit, e.g. ``{peak:bytes}``,
@@ -11,7 +10,7 @@ format; besides Python's own formats a template may name a unit, e.g. ``{peak:by
 """
 
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from string import Formatter
@@ -20,6 +19,7 @@ from typing import Any, Final
 
 from gputailor_agent.model.judgement import Message
 from gputailor_agent.reports import recorded, units
+from gputailor_agent.reports.catalogues import _, spoken
 from gputailor_agent.reports.plurals import agreed
 from gputailor_agent.rules import registry
 
@@ -118,7 +118,9 @@ MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
 #: Parts below the reports whose modules may keep a table ``MESSAGES`` of their own.
 _PARTS: Final = ("gputailor_agent.rules", "gputailor_agent.planner")
 
-Translate = Callable[[str], str]
+
+#: Marks that end a sentence, the full-width ones of Chinese too.
+_END_MARKS: Final = ".!?\u3002\uff01\uff1f"
 
 
 class MissingMessageError(KeyError):
@@ -130,10 +132,13 @@ class _Template(Formatter):
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if value is None:
-            return units.UNKNOWN
+            return units.unknown()
         if format_spec in units.UNITS or "_per_" in format_spec:
             return units.quantity(value, format_spec)
         return str(super().format_field(value, format_spec))
+
+
+_TEMPLATE: Final = _Template()
 
 
 @cache
@@ -157,7 +162,7 @@ def _modules(name: str) -> Iterator[ModuleType]:
         yield import_module(found.name)
 
 
-def say(message: Message | None, *, translate: Translate = str, strict: bool = False) -> str:
+def say(message: Message | None, *, strict: bool = False) -> str:
     """One sentence for a message; '' for None.
 
     An unknown key or parameter never hides what was said: the key and its parameters are written
@@ -168,7 +173,7 @@ def say(message: Message | None, *, translate: Translate = str, strict: bool = F
     template = messages().get(message.key)
     if template is not None:
         try:
-            return agreed(_Template().vformat(translate(template), (), message.params))
+            return agreed(_TEMPLATE.vformat(spoken().get(template), (), message.params))
         except (KeyError, ValueError, TypeError) as error:
             if strict:
                 raise MissingMessageError(f"{message.key}: {error!r}") from error
@@ -183,5 +188,10 @@ def sentence(text: str) -> str:
     stripped = text.strip()
     if not stripped:
         return ""
-    ended = stripped if stripped[-1] in ".!?" else f"{stripped}."
+    ended = stripped if stripped[-1] in _END_MARKS else stripped + _(".")
     return ended[0].upper() + ended[1:]
+
+
+def joined(*sentences: str) -> str:
+    """Sentences one after another; Chinese has no blank between them."""
+    return (" " if spoken().english else "").join(one for one in sentences if one)

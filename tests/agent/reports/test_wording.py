@@ -85,12 +85,6 @@ def test_braces_in_a_name_are_only_text(monkeypatch):
     assert say(Message(key="x", params={"name": "{0.__class__}"})) == "{0.__class__}"
 
 
-def test_a_translation_replaces_the_template(monkeypatch):
-    monkeypatch.setattr(wording, "messages", lambda: {"x": "{n} GPUs"})
-    german = {"{n} GPUs": "{n} Karten"}
-    assert say(Message(key="x", params={"n": 2}), translate=german.__getitem__) == "2 Karten"
-
-
 def test_the_plural_follows_the_number(monkeypatch):
     monkeypatch.setattr(wording, "messages", lambda: {"some.key": "{gpus:count} GPU(s) were"})
     said = [say(Message(key="some.key", params={"gpus": number})) for number in (1, 8)]

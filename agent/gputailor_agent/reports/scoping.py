@@ -1,0 +1,129 @@
+"""A report of some workloads only: of a team, of a namespace, or of one person.
+
+What is of the whole cluster (capacity, cost of nodes, checks, free GPUs, problems, which name other
+people's pods) is left out, and sums are made anew, so that each person gets only theirs. A person
+is known by who is to be notified of a workload, and by what platforms write down of who made it.
+"""
+
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from typing import Final
+
+import msgspec
+
+from gputailor_agent.model.inventory import Workload
+from gputailor_agent.model.judgement import Money, Plan, Verdict
+from gputailor_agent.reports.catalogues import _
+from gputailor_agent.reports.overview import counted_among
+
+#: Annotations and labels that name a person: ours first, then those of platforms.
+PERSON_KEYS: Final = (
+    "gputailor.io/owner",
+    "gputailor.io/notify",
+    "hub.jupyter.org/username",  # JupyterHub's KubeSpawner
+    "notebooks.kubeflow.org/creator",
+    "opendatahub.io/username",  # Open Data Hub's notebooks
+    "pipelines.kubeflow.org/triggered-by",
+    "workflows.argoproj.io/creator-email",
+    "workflows.argoproj.io/creator",
+    "toolkit.run.ai/created-by",  # Run:ai
+    "run.ai/user",
+    "owner",
+    "user",
+    "username",
+)
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose workloads: all that are asked must hold. Namespaces may be patterns, also ``!not``."""
+
+    teams: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing is left out."""
+        return not (self.teams or self.namespaces or self.owners)
+
+    def holds(self, workload: Workload) -> bool:
+        """Whether a workload is meant."""
+        if self.teams and workload.team not in self.teams:
+            return False
+        if self.namespaces and not _matches(workload.namespace, self.namespaces):
+            return False
+        return not self.owners or not persons(workload).isdisjoint(map(str.casefold, self.owners))
+
+    def text(self) -> str:
+        """What the report is of; '' for everything."""
+        parts = []
+        if self.teams:
+            parts.append(_("team {names}", names=_(", ").join(self.teams)))
+        if self.namespaces:
+            parts.append(_("namespace {names}", names=_(", ").join(self.namespaces)))
+        if self.owners:
+            parts.append(_("owner {names}", names=_(", ").join(self.owners)))
+        return _(", ").join(parts)
+
+
+EVERYTHING: Final = Scope()
+
+
+def _matches(namespace: str, patterns: Iterable[str]) -> bool:
+    wanted = [one for one in patterns if not one.startswith("!")]
+    unwanted = [one[1:] for one in patterns if one.startswith("!")]
+    if any(fnmatchcase(namespace, one) for one in unwanted):
+        return False
+    return not wanted or any(fnmatchcase(namespace, one) for one in wanted)
+
+
+def persons(workload: Workload) -> frozenset[str]:
+    """Who a workload belongs to, as annotations and labels name them, in lower case."""
+    said = (places.get(key, "") for places in _places(workload) for key in PERSON_KEYS)
+    names = (name.strip().casefold() for one in said for name in one.split(","))
+    return frozenset(name for name in names if name)
+
+
+def _places(workload: Workload) -> tuple[dict[str, str], dict[str, str]]:
+    return workload.annotations, workload.labels
+
+
+def scoped(plan: Plan, scope: Scope) -> Plan:
+    """The plan with the workloads of a scope only; itself where nothing is left out."""
+    return plan if scope.everything else only(plan, scope.holds)
+
+
+def only(plan: Plan, holds: Callable[[Workload], bool]) -> Plan:
+    """The plan with the workloads for which ``holds`` is true, and nothing of anybody else."""
+    verdicts = tuple(one for one in plan.verdicts if holds(one.workload))
+    hours, money = _savings(verdicts)
+    return msgspec.structs.replace(
+        plan,
+        verdicts=verdicts,
+        capacity=(),
+        cost=None,
+        checks=(),
+        saving_gpu_hours_per_month=hours,
+        saving_money_per_month=money,
+        problems=(),
+        cluster_findings=(),
+        cluster_silences=(),
+        free_pools=(),
+        waiting=(),
+    )
+
+
+def _savings(verdicts: Iterable[Verdict]) -> tuple[float, Money | None]:
+    """Sums of what is counted; money only where all of it is of one currency."""
+    hours, amounts = 0.0, dict[str, float]()
+    for one in counted_among(list(verdicts)):
+        if one.primary is None:
+            continue
+        hours += one.primary.saving.gpu_hours_per_month or 0.0
+        money = one.primary.saving.money_per_month
+        if money is not None:
+            amounts[money.currency] = amounts.get(money.currency, 0.0) + money.amount
+    if len(amounts) != 1:
+        return hours, None
+    ((currency, amount),) = amounts.items()
+    return hours, Money(amount=amount, currency=currency)
