@@ -1,57 +1,60 @@
-"""The FastAPI application.
+"""The FastAPI application: pages for people, the API for programs, health and metrics.
 
-Pages (`/`, `/workloads/ID`) draw the same documents as the console; `/api/v1/...` gives the same
-values as ``--output json``, and each weekly report as it was made. Nothing is computed on a request
-beyond laying out the latest plan. Live pages say when the plan was made and how scraping goes. The
-pages load nothing from other hosts, run no script, and escape every name: names come from the
-cluster's users.
+Pages draw the same values as the console and the reports; ``/api/v1/…`` gives the same as
+``--output json``, and each weekly report as it was made. Nothing is computed on a request beyond
+laying out the latest plan. Live pages say when the plan was made and how scraping goes. Pages load
+nothing from other hosts and escape every name: names come from the cluster's users.
 """
 
-from datetime import UTC, datetime
-from importlib import metadata
-from typing import Annotated, Final
+import logging
+from http import HTTPStatus
+from importlib import metadata, resources
+from typing import Final
 
-from fastapi import FastAPI, HTTPException, Request, Response
-from fastapi import Path as PathParameter
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException as StarletteError
 
-from gputailor_agent.api import found, running
+from gputailor_agent.api import words
+from gputailor_agent.api.around import add_around
+from gputailor_agent.api.changing import add_changing
+from gputailor_agent.api.desk import Desk
+from gputailor_agent.api.doors import Doors, Refusal
+from gputailor_agent.api.doors.doorkeeper import Doorkeeper, visitor_of
 from gputailor_agent.api.heads import HeadAsGet
-from gputailor_agent.api.state import AgentState, KeptReport
-from gputailor_agent.model.judgement import Plan, Verdict
-from gputailor_agent.reports import explain_page, json_report, overview, plan_page, units
-from gputailor_agent.reports.document import Bullets, Document, Heading, Paragraph, block_kind
-from gputailor_agent.reports.explain import UnknownWorkloadError, explain, find_verdict
-from gputailor_agent.reports.plurals import counted
+from gputailor_agent.api.kept import Kept
+from gputailor_agent.api.machine import add_machine
+from gputailor_agent.api.pages import Pages, Speaking, address
+from gputailor_agent.api.plans import Plans
+from gputailor_agent.api.reading import add_reading
+from gputailor_agent.api.signing_in import add_signing_in
+from gputailor_agent.api.state import AgentState
+from gputailor_agent.api.tagging import tagged
+from gputailor_agent.api.workloads import add_workloads
+from gputailor_agent.reports.catalogues import _
+from gputailor_agent.store.database import StoreError
 
-_NO_PLAN: Final = "No report yet: the agent has not finished its first pass. Try again in a minute."
 #: What the framework says of an address that there is not.
 _UNKNOWN: Final = "Not Found"
-_TITLES: Final = {404: "Not found", 405: "Not allowed", 503: "Not yet"}
-_HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
+_STATIC: Final = {
+    "style.css": "text/css",
+    "page.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
 }
+#: Whoever comes may read everything, and nobody may change anything: an agent on its own machine.
+OPEN: Final = Doors()
 
-#: Weekly reports that the page links to; the API lists all of them.
-_LINKED_REPORTS: Final = 8
-
-WorkloadId = Annotated[
-    str, PathParameter(description="Workload id, or a beginning only one has", max_length=1024)
-]
-Period = Annotated[
-    str, PathParameter(description="When it was due, e.g. 2026-01-05T07:00", max_length=32)
-]
+log = logging.getLogger(__name__)
 
 
-def create_app(state: AgentState) -> FastAPI:
-    """Build the application over a running agent's state."""
+def create_app(state: AgentState, *, doors: Doors = OPEN, kept: Kept | None = None) -> FastAPI:
+    """Build the application over a running agent's state.
+
+    ``doors`` say who is let in; ``kept`` tells what the store has beside plans, without it pages
+    show neither use by the hour nor nodes, and nothing can be dismissed.
+    """
     app = FastAPI(
         title="GPU Tailor",
         description="What GPU workloads use, what to change and what it saves.",
@@ -60,179 +63,24 @@ def create_app(state: AgentState) -> FastAPI:
         redoc_url=None,
         openapi_url="/api/v1/openapi.json",
     )
-    pages = _Pages(state)
-    _add_pages(app, state, pages)
-    _add_api(app, state)
-    _add_running(app, state)
+    desk = Desk(state=state, doors=doors, plans=Plans(state), pages=Pages(state, doors), kept=kept)
+    add_reading(app, desk)
+    add_around(app, desk)
+    add_workloads(app, desk)
+    add_machine(app, desk)
+    add_changing(app, desk)
+    add_signing_in(app, desk)
     _add_operations(app, state)
-    _add_errors(app, pages)
+    _add_static(app)
+    _add_errors(app, desk.pages)
+
+    async def refuse(request: Request, refusal: Refusal) -> Response:
+        return _refused(request, refusal, desk)
+
+    app.add_middleware(Doorkeeper, doors=doors, refuse=refuse)
+    app.add_middleware(Speaking)
     app.add_middleware(HeadAsGet)
     return app
-
-
-class _Pages:
-    """Documents as HTML, with what the agent is doing below the title."""
-
-    def __init__(self, state: AgentState) -> None:
-        self._state = state
-        self._environment = Environment(
-            loader=PackageLoader("gputailor_agent.api"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.tests["kind"] = lambda block, kind: block_kind(block) == kind
-        self._page = self._environment.get_template("page.html")
-
-    def html(self, document: Document, *, back: bool = False, status: int = 200) -> HTMLResponse:
-        kept = [] if back else self._state.reports()[:_LINKED_REPORTS]
-        body = self._page.render(
-            document=document, back=back, status=_status(self._state), reports=kept
-        )
-        return HTMLResponse(body, status_code=status, headers=_HEADERS)
-
-
-def _add_pages(app: FastAPI, state: AgentState, pages: _Pages) -> None:
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    def report_page() -> HTMLResponse:
-        plan = state.latest_plan()
-        if plan is None:
-            return pages.html(_note("GPU Tailor", _NO_PLAN), status=503)
-        return pages.html(plan_page.compose(plan))
-
-    @app.get("/workloads/{workload_id:path}", response_class=HTMLResponse, include_in_schema=False)
-    def workload_page(workload_id: WorkloadId) -> HTMLResponse:
-        plan = state.latest_plan()
-        if plan is None:
-            return pages.html(_note("GPU Tailor", _NO_PLAN), status=503)
-        try:
-            verdict = find_verdict(plan, workload_id)
-        except UnknownWorkloadError as error:
-            return pages.html(_note("Not found", str(error)), back=True, status=404)
-        return pages.html(explain_page.compose(explain(plan, verdict, state.rules)), back=True)
-
-
-def _status(state: AgentState) -> str:
-    """What the agent is doing, in a line or two; times to the second, in UTC."""
-    plan, scraped = state.latest_plan(), state.last_round()
-    parts = []
-    if plan is not None:
-        parts.append(f"Made at {_clock(plan.made_at)}.")
-    if scraped is not None:
-        asked = scraped.answered + scraped.failed
-        parts.append(
-            f"Last scrape at {_clock(scraped.at)}: {scraped.answered} of "
-            f"{counted(asked, 'exporter')} answered."
-        )
-    return " ".join(parts)
-
-
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _note(title: str, text: str) -> Document:
-    """A page that says why there is no other; further lines of the text become a list."""
-    first, *more = text.splitlines()
-    listed = (Bullets(lines=tuple(line.strip() for line in more)),) if more else ()
-    return Document(
-        title=title, blocks=(Heading(text=title, level=1), Paragraph(text=first), *listed)
-    )
-
-
-def _add_api(app: FastAPI, state: AgentState) -> None:
-    @app.get("/api/v1/report", summary="The whole report", tags=["report"])
-    def report() -> Response:
-        """Totals, sentences and the plan; the shape is that of ``--output json``."""
-        return _json(json_report.encode(json_report.plan_document(_plan(state))))
-
-    @app.get("/api/v1/workloads", summary="All workloads, what saves most first", tags=["report"])
-    def workloads() -> Response:
-        """One entry per workload: state, headline, saving."""
-        lines = overview.lines(_plan(state))
-        texts = tuple(json_report.workload_text(line) for line in lines)
-        return _json(json_report.encode_list(texts))
-
-    @app.get("/api/v1/findings", summary="What to change, by workload", tags=["report"])
-    def findings() -> Response:
-        """The first finding of each workload, what saves most first; money where it is known."""
-        return _json(found.encode(found.findings(_plan(state))))
-
-    @app.get("/api/v1/workloads/{workload_id:path}", summary="Why a verdict", tags=["report"])
-    def workload(workload_id: WorkloadId) -> Response:
-        """Everything every rule said about a workload, with its numbers."""
-        plan = _plan(state)
-        document = json_report.ExplanationDocument(
-            explanation=explain(plan, _verdict(plan, workload_id), state.rules)
-        )
-        return _json(json_report.encode(document))
-
-    @app.get("/api/v1/reports", summary="Weekly reports that are kept", tags=["report"])
-    def reports() -> dict[str, list[dict[str, str | None]]]:
-        """Newest first; each is kept 400 days."""
-        return {"reports": [_kept(one) for one in state.reports()]}
-
-    @app.get("/api/v1/reports/{period}", summary="A weekly report as made", tags=["report"])
-    def kept_report(period: Period) -> Response:
-        """The shape is that of `/api/v1/report` when the report was made."""
-        return _json(_report(state, period)[0])
-
-    @app.get("/api/v1/reports/{period}/markdown", summary="The same to read", tags=["report"])
-    def kept_markdown(period: Period) -> Response:
-        """Markdown."""
-        return Response(_report(state, period)[1], media_type="text/markdown")
-
-
-def _kept(report: KeptReport) -> dict[str, str | None]:
-    return {
-        "period": report.period,
-        "made_at": units.iso(report.made_at),
-        "window_start": units.iso(report.window.start),
-        "window_end": units.iso(report.window.end),
-        "json": f"/api/v1/reports/{report.period}",
-        "markdown": f"/api/v1/reports/{report.period}/markdown",
-    }
-
-
-def _report(state: AgentState, period: str) -> tuple[str, str]:
-    found = state.report(period)
-    if found is None:
-        names = ", ".join(one.period for one in state.reports()[:_LINKED_REPORTS]) or "none yet"
-        raise HTTPException(
-            status_code=404, detail=f"no report of {period!r} is kept; there is: {names}"
-        )
-    return found
-
-
-def _plan(state: AgentState) -> Plan:
-    plan = state.latest_plan()
-    if plan is None:
-        raise HTTPException(status_code=503, detail=_NO_PLAN, headers={"Retry-After": "60"})
-    return plan
-
-
-def _verdict(plan: Plan, workload_id: str) -> Verdict:
-    try:
-        return find_verdict(plan, workload_id)
-    except UnknownWorkloadError as error:
-        raise HTTPException(status_code=404, detail=str(error)) from error
-
-
-def _json(body: str) -> Response:
-    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
-
-
-def _add_running(app: FastAPI, state: AgentState) -> None:
-    @app.get("/api/v1/tasks", summary="The agent's jobs", tags=["operations"])
-    def tasks() -> Response:
-        """How each went last, and when it comes next."""
-        return _json(running.tasks_document(state.tasks()))
-
-    @app.get("/api/v1/ledger", summary="What became of findings", tags=["report"])
-    def ledger() -> Response:
-        """Each finding's life, what was foretold and what came of it; precision by rule."""
-        return _json(running.ledger_document(*state.ledger()))
 
 
 def _add_operations(app: FastAPI, state: AgentState) -> None:
@@ -248,25 +96,92 @@ def _add_operations(app: FastAPI, state: AgentState) -> None:
         return PlainTextResponse("ok\n")
 
     @app.get("/readyz", summary="A report can be served", tags=["operations"])
-    def readyz() -> PlainTextResponse:
-        """200 when a report can be served, else 503 with the reason; troubles are listed too."""
+    def readyz(request: Request) -> PlainTextResponse:
+        """200 when a report can be served, else 503 with the reason.
+
+        Troubles are listed too for those who may read the rest: they may name hosts and files.
+        """
         why = state.not_ready()
-        lines = [why or "ok", *state.troubles()]
+        visitor = visitor_of(request)
+        known = visitor is not None and visitor.scope.everything
+        lines = [why or "ok", *(state.troubles() if known else ())]
         return PlainTextResponse("\n".join(lines) + "\n", status_code=503 if why else 200)
 
 
-def _add_errors(app: FastAPI, pages: _Pages) -> None:
+def _add_static(app: FastAPI) -> None:
+    folder = resources.files("gputailor_agent.api") / "static"
+    files = {name: (folder / name).read_bytes() for name in _STATIC}
+
+    @app.get("/static/{name}", include_in_schema=False)
+    def static(request: Request, name: str) -> Response:
+        if name not in files:
+            raise StarletteError(status_code=404)
+        return tagged(request, files[name], _STATIC[name])
+
+
+def _add_errors(app: FastAPI, pages: Pages) -> None:
     @app.exception_handler(StarletteError)
     async def http_error(request: Request, error: StarletteError) -> Response:
-        """A page for people who have a browser, JSON for everybody else."""
-        what = f"{error.detail}: {request.url.path}" if error.detail == _UNKNOWN else error.detail
-        if "text/html" in request.headers.get("accept", "") and not _for_machines(request):
-            page = pages.html(_note(_TITLES.get(error.status_code, "Error"), what), back=True)
-            page.status_code = error.status_code
-            page.headers.update(error.headers or {})
-            return page
-        return JSONResponse({"error": what}, status_code=error.status_code, headers=error.headers)
+        what = error.detail
+        if what == _UNKNOWN:
+            what = f"{_UNKNOWN}: {request.url.path}"
+        return _told(request, pages, error.status_code, what, dict(error.headers or {}))
+
+    @app.exception_handler(RequestValidationError)
+    async def wrong(request: Request, error: RequestValidationError) -> Response:
+        """What of an address cannot be used, without repeating it."""
+        told = "; ".join(
+            f"{'.'.join(str(part) for part in one['loc'][1:]) or 'request'}: {one['msg']}"
+            for one in error.errors()[:5]
+        )
+        return _told(request, pages, 422, told, {})
+
+    @app.exception_handler(StoreError)
+    async def away(request: Request, error: StoreError) -> Response:
+        log.warning("a page could not be shown: %s", error)
+        text = _("The store does not answer just now; the agent goes on. Try again in a minute.")
+        return _told(request, pages, 503, text, {"Retry-After": "60"})
 
 
-def _for_machines(request: Request) -> bool:
-    return request.url.path.startswith("/api/")
+def _told(
+    request: Request, pages: Pages, status: int, what: str, headers: dict[str, str]
+) -> Response:
+    """A page for people who have a browser, JSON for everybody else."""
+    if _for_people(request):
+        page = pages.note(request, _title(status), words.note(what), status=status)
+        page.headers.update(headers)
+        return page
+    return JSONResponse({"error": what}, status_code=status, headers=headers)
+
+
+def _refused(request: Request, refusal: Refusal, desk: Desk) -> Response:
+    """A browser that could sign in is led there; everybody else is told in words."""
+    if (
+        refusal.status == HTTPStatus.UNAUTHORIZED
+        and _for_people(request)
+        and desk.doors.can_sign_in
+    ):
+        onward = str(request.url.path)
+        if request.method == "GET" and request.url.query:
+            onward += f"?{request.url.query}"
+        return RedirectResponse(address("/login", next=onward), status_code=303)
+    headers = {"Cache-Control": "no-store"}
+    if refusal.status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = 'Bearer realm="gputailor"'
+    return _told(request, desk.pages, refusal.status, _(refusal.text), headers)
+
+
+def _title(status: int) -> str:
+    titles = {
+        401: _("Who are you?"),
+        403: _("Not for you"),
+        404: _("Not found"),
+        405: _("Not allowed"),
+        503: _("Not yet"),
+    }
+    return titles.get(status, _("Error"))
+
+
+def _for_people(request: Request) -> bool:
+    wanted = "text/html" in request.headers.get("accept", "")
+    return wanted and not request.url.path.startswith("/api/")

@@ -1,14 +1,14 @@
 """Findings as the API lists them: one per workload, flat, for tools that filter and count."""
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from gputailor_agent.model.judgement import Finding, Money, Plan, Verdict
-from gputailor_agent.reports import overview
+from gputailor_agent.model.judgement import Finding, Money, Verdict
 from gputailor_agent.reports.wording import say
 
-SCHEMA_VERSION: Final = "1.0"
+SCHEMA_VERSION: Final = "1.1"
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,26 +28,9 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     saving_money_per_month: Money | None
 
 
-class FindingsDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan's findings, what saves most first."""
-
-    findings: tuple[Found, ...]
-    made_at: float  # Unix seconds
-    schema_version: str = SCHEMA_VERSION
-
-
-def findings(plan: Plan) -> FindingsDocument:
-    """The plan's first findings in the report's order."""
-    verdicts = [line.verdict for line in overview.lines(plan)]
-    return FindingsDocument(
-        findings=tuple(_found(one, one.primary) for one in verdicts if one.primary is not None),
-        made_at=plan.made_at,
-    )
-
-
-def encode(listed: FindingsDocument) -> str:
-    """As indented JSON, ending in a newline."""
-    return msgspec.json.format(msgspec.json.encode(listed), indent=2).decode() + "\n"
+def found(verdicts: Iterable[Verdict]) -> tuple[Found, ...]:
+    """The first findings of workloads, in their order."""
+    return tuple(_found(one, one.primary) for one in verdicts if one.primary is not None)
 
 
 def _found(verdict: Verdict, finding: Finding) -> Found:
