@@ -5,9 +5,11 @@ BIN := $(VENV)/bin
 ARGS ?=
 DATA ?= ../shared/data
 PYTEST_ARGS ?= -n 2
+# Coverage doubles the work of the fast suite: measured where CI is set, and by make coverage.
+COVERAGE ?= $(CI)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo evaluate test test-system test-gpu lint format bench bench-exporter bench-scale soak crash testbed clean
+.PHONY: help demo evaluate test coverage test-system test-gpu lint format mutate bench bench-exporter bench-scale soak crash messages pictures docs testbed clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,10 +34,13 @@ demo: $(VENV)/.installed ## simulated cluster, 14 days of history, report, page 
 evaluate: $(VENV)/.installed ## how right the advice is, on real data (DATA=FOLDER; ARGS="--output json")
 	@$(BIN)/python -m gputailor_agent.evaluation --data $(DATA) $(ARGS)
 
-test: lint ## lint, types, layers, and the fast suite with coverage (at most 5 minutes)
+test: lint ## lint, types, layers, and the fast suite (at most 5 minutes)
 	rm -f .coverage .coverage.*
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not system and not bench" --cov --cov-report= tests
-	$(BIN)/python -m coverage report
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not system and not bench" $(if $(COVERAGE),--cov --cov-report=) tests
+	$(if $(COVERAGE),$(BIN)/python -m coverage report)
+
+coverage: ## make test, with the share of lines and branches that the tests reach, and its floor
+	$(MAKE) --no-print-directory test COVERAGE=yes
 
 test-system: $(VENV)/.installed-dev ## the slow suite: real processes end to end
 	@# Without Go the tests that need the servers are skipped by name; with CI set that is a failure.
@@ -56,6 +61,9 @@ format: $(VENV)/.installed-dev ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+mutate: $(VENV)/.installed-dev ## change rules, planner and profiles: do tests notice (docs/mutation.md; ARGS=--every runs all)
+	@$(BIN)/python -m tests.mutation --jobs 2 $(ARGS)
+
 bench: $(VENV)/.installed-dev ## measurements; figures go to docs/benchmarks.md by hand
 	$(BIN)/python -m pytest -m bench -s tests/benchmarks
 
@@ -70,6 +78,15 @@ bench-scale: $(VENV)/.installed-dev ## one hourly pass for 1,000, 10,000 and 100
 
 crash: $(VENV)/.installed-dev ## kill a real agent 200 times on each store over simulated weeks (about half an hour)
 	GPUTAILOR_CRASH_KILLS=200 $(BIN)/python -m pytest -s $(ARGS) tests/system/test_crash.py
+
+messages: $(VENV)/.installed-dev ## bring the languages' catalogues up to date with the source
+	$(BIN)/python -m gputailor_agent.reports.extracting
+
+pictures: $(VENV)/.installed-dev ## docs/pictures: demo, pages and report in a real browser (3 minutes)
+	$(BIN)/python -m tests.system.pictures
+
+docs: $(VENV)/.installed-dev ## the documentation as a site in build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 testbed: $(VENV)/.installed-dev ## build what tests need beside Python: fake NVIDIA driver, real servers (once, by Go)
 	$(BIN)/python -m tests.fakes.build

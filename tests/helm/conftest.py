@@ -15,11 +15,12 @@ from tests.testbed.fixtures import (
     RunHelm,
     control_plane,
     helm,
+    helm3,
     namespace,
     nodes,
 )
 
-__all__ = ["control_plane", "helm", "namespace", "nodes"]
+__all__ = ["control_plane", "helm", "helm3", "namespace", "nodes"]
 
 #: Kinds of others that the chart makes objects of, as Helm names them.
 FOREIGN_KINDS = (

@@ -242,12 +242,18 @@ def test_pods_of_others_are_not_selected(control_plane, namespace, nodes, instal
     assert ends[0].startswith("gt-gputailor-agent-")
 
 
-def test_helm_test_ends_well_when_its_pod_does(control_plane, helm, namespace, nodes, install):
+@pytest.fixture(params=["helm", "helm3"])
+def tested(request):
+    """Helm 4, and Helm 3."""
+    return request.getfixturevalue(request.param)
+
+
+def test_helm_test_ends_well_when_its_pod_does(control_plane, namespace, nodes, install, tested):
     nodes(gpu_node("helm-test"))
     install({"agent": {"persistence": {"enabled": False}}})
     said = []
     running = threading.Thread(
-        target=lambda: said.append(helm("test", "gt", "-n", namespace, cluster=control_plane))
+        target=lambda: said.append(tested("test", "gt", "-n", namespace, cluster=control_plane))
     )
     running.start()
     pod = "pod/gt-gputailor-test-ready"

@@ -80,8 +80,12 @@ def test_the_page_has_a_row_for_every_value(generate, defaults):
 
 def test_values_that_the_page_speaks_of_are_values_of_the_chart(generate, schema, defaults):
     page, _, _ = generate.PAGE.read_text("utf-8").partition("## All values")
-    settings = schema["properties"]["agent"]["properties"]["settings"]["properties"]
-    known = set(paths(defaults)) | {f"agent.settings.{name}" for name in settings}
+    agent = schema["properties"]["agent"]["properties"]
+    known = set(paths(defaults)) | {
+        f"agent.{kind}.{name}"
+        for kind in ("settings", "secretFiles")
+        for name in agent[kind]["properties"]
+    }
     tops = "|".join(defaults)
     named = {
         name.partition(":")[0] for name in re.findall(rf"`((?:{tops})\.[A-Za-z_.]+[^`]*)`", page)

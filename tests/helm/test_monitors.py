@@ -158,7 +158,20 @@ def test_notes_say_what_to_open_and_how_to_check(notes):
     assert "kubectl -n gpus get daemonset gt-gputailor-exporter" in said
     ingress = notes(VALUE_SETS["an Ingress with a login"])
     assert "https://gputailor.example.org/" in ingress
-    assert "The pages have no login." in ingress
+
+
+def test_notes_say_who_is_let_in(notes):
+    """Nobody, until tokens or a proxy are named; everybody only where a value says so."""
+    fix = "agent.secretFiles.web_token_file.name=gt-gputailor-web"
+    assert fix in notes({})
+    assert 'create secret generic gt-gputailor-web --from-literal=tokens="me $(' in notes({})
+    token = {"secretFiles": {"web_token_file": {"name": "web", "key": "tokens"}}}
+    proxy = {"settings": {"web_trusted_proxies": ["10.0.0.7"]}}
+    everybody = {"settings": {"web_anonymous": True}}
+    for agent in (token, proxy, everybody):
+        said = notes({"agent": agent})
+        assert fix not in said
+        assert ("whoever reaches the address reads everything" in said) == (agent is everybody)
 
 
 def test_notes_of_a_whole_installation_miss_nothing(notes):

@@ -1,9 +1,9 @@
 """What the pod of ``helm test`` runs, as a process: it needs no Helm."""
 
-import json
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -13,14 +13,24 @@ from tests.system.conftest import start
 
 __all__ = ["start"]
 
-DONE = {"job": "scrape", "outcome": "done", "done_at": "2026-01-05T07:00:00Z", "reason": ""}
-FAILED = DONE | {"job": "history", "outcome": "failed", "reason": "Prometheus refused"}
-WAITING = DONE | {"done_at": None, "outcome": ""}
+RUNS = 'gputailor_agent_job_runs_total{{job="{}",outcome="{}"}} {}\n'
+END = "gputailor_agent_usage_end_timestamp_seconds"
+HELP = "# HELP gputailor_agent_job_runs_total Runs of jobs.\n"
+
+
+def metrics(job, done=0, failed=0, end_age=None):
+    """A page of an agent that reads by ``job``, up to ``end_age`` seconds ago."""
+    end = "" if end_age is None else f"{END} {time.time() - end_age!r}\n"
+    counted = RUNS.format(job, "done", float(done)) + RUNS.format(job, "failed", float(failed))
+    return HELP + counted + RUNS.format("compact", "done", 1.0) + end
+
+
 WELL = {
     "/healthz": (200, "ok\n"),
     "/readyz": (200, "ok\n"),
-    "/api/v1/tasks": (200, json.dumps({"tasks": [DONE, {"job": "compact"}]})),
+    "/metrics": (200, metrics("scrape", done=3, end_age=5)),
 }
+HOUR = 3600
 
 
 class Answering(BaseHTTPRequestHandler):
@@ -87,11 +97,13 @@ def test_exporters_and_an_agent_that_are_well_pass_with_a_line_for_each_check(re
     [
         ("/healthz", (503, "hangs\n"), "agent: hangs"),
         ("/readyz", (503, "no plan yet\n"), "no plan yet"),
-        ("/api/v1/tasks", (200, json.dumps({"tasks": [FAILED]})), "Prometheus: Prometheus refused"),
-        ("/api/v1/tasks", (200, json.dumps({"tasks": [WAITING]})), "exporters: has not begun"),
-        ("/api/v1/tasks", (200, json.dumps({"tasks": []})), "nothing to read"),
-        ("/api/v1/tasks", (200, "<html>"), "http://127.0.0.1"),
-        ("/api/v1/tasks", (500, "broken"), "reading: broken"),
+        ("/metrics", (200, metrics("history", failed=2)), "Prometheus: failed 2 times"),
+        ("/metrics", (200, metrics("history", 9, 4, 5 * HOUR)), "Prometheus: nothing was read"),
+        ("/metrics", (200, metrics("scrape")), "exporters: has not begun"),
+        ("/metrics", (200, metrics("scrape", done=2)), "exporters: no exporter has answered"),
+        ("/metrics", (200, HELP), "nothing to read"),
+        ("/metrics", (200, "<html>"), "http://127.0.0.1"),
+        ("/metrics", (500, "broken"), "reading: broken"),
     ],
 )
 def test_an_agent_that_is_not_well_fails_with_the_reason_and_where_to_look(
@@ -121,6 +133,17 @@ def test_an_agent_that_comes_up_in_time_is_waited_for(ready):
         threading.Timer(0.5, pages.update, [WELL]).start()
         code, said = ready(f"agent={url}", seconds="20")
     assert code == 0, said
+
+
+@pytest.mark.parametrize(
+    "page",
+    [metrics("history"), metrics("history", done=1, end_age=2 * HOUR)],
+    ids=["started anew, all hours were read", "has read the last hour"],
+)
+def test_an_agent_that_has_read_its_prometheus_passes(ready, page):
+    with serving(WELL | {"/metrics": (200, page)}) as url:
+        code, said = ready(f"agent={url}")
+    assert (code, said.splitlines()[-1]) == (0, "ok   reading: Prometheus")
 
 
 @pytest.mark.system

@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from tests.helm.value_sets import PRESETS
+from tests.testbed.build import HELM_3
+from tests.testbed.servers import need, run
 
 VERSION = re.compile(r"[\w.-]+/[\w./-]+@v\d+\.\d+\.\d+")
 NAMES = ("lint", "release", "test", "testbed")
@@ -46,6 +48,16 @@ def steps(workflows):
 
 def scripts(workflows):
     return [(where, step["run"]) for where, step in steps(workflows) if "run" in step]
+
+
+@pytest.mark.system
+def test_actionlint_has_nothing_to_say(repository):
+    binary = need("actionlint")["actionlint"]
+    folder = repository / ".github" / "workflows"
+    files = sorted(folder.glob("*.yaml"))
+    # What it finds by itself: other linters are asked only where a machine happens to have them.
+    alone = ("-shellcheck=", "-pyflakes=", "-no-color", "-oneline")
+    assert run([binary, *alone, *files]) == ""
 
 
 def test_there_are_those_for_lint_tests_the_test_bed_and_releases(workflows):
@@ -104,6 +116,16 @@ def test_tests_run_on_the_versions_of_python_that_the_package_names(workflows, r
     project = tomllib.loads((repository / "pyproject.toml").read_text("utf-8"))["project"]
     named = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
     assert workflows["test"]["jobs"]["fast"]["strategy"]["matrix"]["python"] == named
+
+
+def test_helm_is_the_one_that_the_test_bed_has(workflows):
+    used = [
+        step["with"]["version"]
+        for _, step in steps(workflows)
+        if step.get("uses", "").startswith("azure/setup-helm@")
+    ]
+    assert used
+    assert set(used) == {HELM_3}
 
 
 def test_every_preset_is_linted(workflows):

@@ -160,6 +160,10 @@ ALL_ON: dict[str, Any] = {
         },
         "ingress": {"enabled": True, "host": "gputailor.example.org", "tlsSecret": "tls"},
         "httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}]},
+        "secretFiles": {
+            "web_token_file": {"name": "web-tokens", "key": "tokens"},
+            "web_access_file": {"name": "web-tokens", "key": "access.yaml"},
+        },
     },
     "prices": PRICES,
     "priorityClass": {"create": True},

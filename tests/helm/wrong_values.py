@@ -141,6 +141,13 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 
 #: Values of the right kind that do not go together, and what the refusal says to do.
 CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "a policy for a Prometheus that is still to be found": (
+        {
+            "networkPolicy": {"enabled": True},
+            "agent": {"settings": {"prometheus_url": "auto"}},
+        },
+        "open the way to it by networkPolicy.agentEgress",
+    ),
     "a tag that moves": (
         {"agent": {"image": {"tag": "latest"}}},
         "latest moves under a running cluster; give a version",

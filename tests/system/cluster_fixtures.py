@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gputailor_agent.store import Store
 from tests.dashboards.prometheus import record
@@ -18,6 +19,7 @@ from tests.fakes.kubelet import Kubelet
 from tests.fakes.mailbox import PASSWORD, USER, Mailbox
 from tests.fakes.nvml import FakeEvent
 from tests.processes import Process
+from tests.system import chart_parts, flow_parts
 from tests.system import cluster_parts as parts
 from tests.system.conftest import start
 from tests.testbed.control_plane import ControlPlane
@@ -28,6 +30,7 @@ from tests.testbed.fixtures import (
     namespace,
     nodes,
     prometheus,
+    running_helm,
 )
 from tests.testbed.monitoring import Prometheus
 from tests.testbed.objects import gpu_node
@@ -63,6 +66,8 @@ class Site:
     namespace: str
     folder: Path
     pods: parts.Pods
+    #: What the processes speak to, by component.
+    flows: Mapping[str, flow_parts.Flows]
 
 
 class Watching:
@@ -87,12 +92,16 @@ def site(control_plane, namespace, nodes, tmp_path):
     """A Deployment, two runs of a CronJob, a custom resource's pod, on a node of four GPUs."""
     nodes(gpu_node(parts.NODE, 4, parts.PRODUCT, instance_type=parts.INSTANCE_TYPE))
     pods = parts.fill(control_plane, namespace)
-    return Site(control_plane, namespace, tmp_path, pods)
+    flows = {}
+    for component in ("exporter", "agent"):
+        (tmp_path / component).mkdir()
+        flows[component] = flow_parts.Flows(tmp_path / component)
+    return Site(control_plane, namespace, tmp_path, pods, flows)
 
 
 @pytest.fixture
 def exporter(site, start, fake_driver, fake_nvml_library):
-    """The exporter of that node; kubelet lists exactly the pods that run there.
+    """The chart's exporter of that node; kubelet lists exactly the pods that run there.
 
     It has had some trouble: kubelet did not answer at first, and a GPU told of an Xid error.
     """
@@ -102,11 +111,15 @@ def exporter(site, start, fake_driver, fake_nvml_library):
     logs = site.folder / "logs"
     kubelet = Kubelet(site.folder / "kubelet.sock")
     parts.hand_out(kubelet, logs, site.namespace, site.pods, uuids)
+    template = ("template", "gt", str(parts.CHART), "-n", site.namespace)
+    said = running_helm("helm", site.folder / "helm")(
+        *template, "--show-only", "templates/exporter-daemonset.yaml"
+    )
+    places = {"pod-resources": site.folder, "pod-logs": logs}
+    arguments, told = chart_parts.exporter_command(yaml.safe_load(said), parts.NODE, places)
+    environment = fake_driver.environment(fake_nvml_library) | told
     process = start(
-        "gputailor_exporter",
-        *("--node", parts.NODE, "--listen", "127.0.0.1:0"),
-        *("--pod-resources-socket", kubelet.path, "--pod-logs-root", str(logs)),
-        env=fake_driver.environment(fake_nvml_library),
+        "gputailor_exporter", *arguments, env=site.flows["exporter"].environment(environment)
     )
     page = f"{process.url()}/metrics"
     eventually(lambda: "exporter_errors_total{" in parts.fetch(page).text, "kubelet is missed")
@@ -168,18 +181,25 @@ def release(site, helm, server, mailbox):
         "settings": settings,
         "secretSettings": {"smtp_password": {"name": "mail", "key": "password"}},
     }
-    values = {"clusterName": "blue", "namespaces": [site.namespace], "agent": agent}
+    values = {
+        "clusterName": "blue",
+        "namespaces": [site.namespace],
+        "agent": agent,
+        "networkPolicy": {"enabled": True},
+    }
     file = site.folder / "values.yaml"
     file.write_text(json.dumps(values), "utf-8")
     where = ("-n", site.namespace)
     helm("install", "gt", str(parts.CHART), *where, "-f", str(file), cluster=site.plane)
-    yield parts.installed(site.plane, site.namespace, site.folder)
+    hooks = helm("get", "hooks", "gt", *where, cluster=site.plane)
+    yield chart_parts.installed(site.plane, site.namespace, site.folder, hooks)
     helm("uninstall", "gt", *where, cluster=site.plane)
 
 
 @pytest.fixture
-def agent(release, start):
+def agent(site, release, start):
     """A function that starts the agent as installed; the store is a week old, so a report is due."""
     with Store.open(release.store) as store, store.transaction() as tx:
         tx.mark_period("blue/start", "first", at=time.time() - 8 * DAY)
-    return lambda: start("gputailor_agent.cli.entry", *release.arguments, env=release.environment)
+    environment = site.flows["agent"].environment(release.environment)
+    return lambda: start("gputailor_agent.cli.entry", *release.arguments, env=environment)

@@ -5,9 +5,6 @@ namespace are written over with the real ones, and the devices of the fake drive
 of the simulated ones. Start times are put into the pods' status, as a kubelet had written them.
 """
 
-import base64
-import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -255,43 +252,6 @@ def hand_out(
         held = [uuids[number] for number in LIVES[life].devices]
         listed.append(Pod(namespace, name, [Container("main", {RESOURCE: held})]))
     kubelet.pods = listed
-
-
-@dataclass(frozen=True)
-class Installed:
-    """What a container of the chart's agent would be started with, moved into a folder."""
-
-    arguments: tuple[str, ...]
-    environment: Mapping[str, str]
-    store: str
-
-
-def installed(plane: ControlPlane, namespace: str, folder: Path) -> Installed:
-    """Read the agent's Deployment, ConfigMap, Secrets and token as kubelet does.
-
-    Only what cannot be the same outside a container is another: paths, the port, and the API
-    server's address, which a kubeconfig with the ServiceAccount's token says.
-    """
-    template = plane.get("deployment/gt-gputailor-agent", namespace)["spec"]["template"]["spec"]
-    (container,) = template["containers"]
-    (volume,) = (one for one in template["volumes"] if one["name"] == "settings")
-    files = plane.get(f"configmap/{volume['configMap']['name']}", namespace)["data"]
-    token = plane.token(template["serviceAccountName"], namespace)
-    store = f"sqlite:///{folder / 'gputailor.db'}"
-    kubeconfig = str(plane.kubeconfig_with(token, namespace))
-    settings = yaml.safe_load(files["agent.yaml"])
-    settings |= {"store": store, "listen": "127.0.0.1:0", "kubeconfig": kubeconfig}
-    path = folder / "agent.yaml"
-    path.write_text(json.dumps(settings), "utf-8")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUTAILOR_")}
-    for one in container.get("env", ()):
-        source = one["valueFrom"]["secretKeyRef"]
-        secret = plane.get(f"secret/{source['name']}", namespace)["data"][source["key"]]
-        environment[one["name"]] = base64.b64decode(secret).decode()
-    arguments = tuple(
-        str(path) if one == "/etc/gputailor/agent.yaml" else one for one in container["args"]
-    )
-    return Installed(arguments, environment, store)
 
 
 def fetch(url: str) -> httpx.Response:

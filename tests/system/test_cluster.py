@@ -13,6 +13,7 @@ from gputailor_agent import metrics
 from gputailor_agent.store import Outbox, Store
 from tests.dashboards.asking import Shown, faults, targets
 from tests.fakes.mailbox import PASSWORD
+from tests.system import chart_parts
 from tests.system import cluster_parts as parts
 from tests.system.cluster_fixtures import (
     agent,
@@ -29,6 +30,7 @@ from tests.system.cluster_fixtures import (
     site,
     watching,
 )
+from tests.system.flow_parts import listening
 from tests.testbed.servers import eventually
 
 __all__ = [
@@ -47,11 +49,13 @@ __all__ = [
     "watching",
 ]
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 NATIVE = ("gputailor-cluster", "gputailor-workload")
 #: Seconds: a busy machine is waited for.
 PATIENCE = 120
+#: Of an agent that starts beside everything else, and of its first passes.
+LONG_PATIENCE = 240
 
 
 def letters(path):
@@ -158,6 +162,55 @@ def check_blindness(server, exporter):
     assert told["labels"]["node"] == parts.NODE
 
 
+def check_report(url, server, namespace):
+    """The report counts and prices what is held, its sums agree, and Prometheus has the finding."""
+    report = parts.fetch(f"{url}/api/v1/report").json()
+    totals, cost = report["totals"], report["plan"]["cost"]
+    counted = {name: totals[name] for name in ("gpus", "allocated", "free", "unknown")}
+    assert counted == {"gpus": 4.0, "allocated": 3.0, "free": 1.0, "unknown": 0.0}
+    assert totals["saving"]["amount"] > 0
+    split = ("workloads", "free", "unavailable", "unknown")
+    assert sum(cost[name] for name in split) == pytest.approx(cost["nodes"])
+    assert all(one["holds"] for one in report["plan"]["checks"])
+    assert f"{namespace}/Deployment/chat/main" in parts.fetch(f"{url}/").text
+    found = f'{metrics.FINDING.name}{{rule="idle",namespace="{namespace}"}} == 1'
+    assert server.wait_for(found, seconds=PATIENCE)
+
+
+def check_helm_test(hooks, places, *, passes):
+    """What the pod of helm test runs ends well, or with what to look at."""
+    seconds = LONG_PATIENCE if passes else 1.0
+    code, said = chart_parts.run_test(hooks, places, seconds)
+    assert code == (0 if passes else 1), said
+    assert ("FAIL" in said.splitlines()[0]) != passes, said
+
+
+def check_flows(site, exporter, agent, mailbox, server):
+    """Every connection that was made is in the NetworkPolicies, and nobody else may come in."""
+    named = {
+        int(site.plane.url.rpartition(":")[2]): {443, 6443},
+        int(server.url.rpartition(":")[2]): {int(server.url.rpartition(":")[2])},
+        mailbox.port: {mailbox.port},
+    }
+    policies = {
+        each["spec"]["podSelector"]["matchLabels"].get("app.kubernetes.io/component", "agent"): each
+        for each in site.plane.get("networkpolicies", site.namespace)
+    }
+    out = {
+        component: {
+            port["port"] for rule in each["spec"].get("egress", ()) for port in rule["ports"]
+        }
+        for component, each in policies.items()
+    }
+    went = {port for _, port in site.flows["agent"].connected}
+    assert went == set(named)  # the test would see nothing if nothing was told
+    assert all(as_in_a_cluster & out["agent"] for as_in_a_cluster in named.values())
+    assert out["exporter"] == set()
+    assert site.flows["exporter"].connected == set()
+    for process in (exporter, agent):
+        assert len(listening(process.popen.pid)) == 1
+
+
 def test_what_helm_installed_finds_the_idle_deployment_and_tells_of_it_once(
     site, watching, agent, release, mailbox
 ):
@@ -173,8 +226,9 @@ def test_what_helm_installed_finds_the_idle_deployment_and_tells_of_it_once(
     process = agent()
     url = process.url()
     watching.scrape("gputailor-agent", url)
-    eventually(lambda: parts.fetch(f"{url}/readyz").is_success, "the agent is ready", PATIENCE)
+    eventually(lambda: parts.fetch(f"{url}/readyz").is_success, "the agent is ready", LONG_PATIENCE)
     check_findings(url, site.namespace)
+    check_report(url, server, site.namespace)
     check_alerts(server, site)
     check_dashboards(server, site)
 
@@ -185,8 +239,17 @@ def test_what_helm_installed_finds_the_idle_deployment_and_tells_of_it_once(
     process.kill()
     second = sender(release.store)
     process = agent()
-    eventually(lambda: sender(release.store) != second, "it looked again", PATIENCE)
+
+    def looked_again():
+        assert process.popen.poll() is None, process.output[-2000:]
+        return sender(release.store) != second
+
+    eventually(looked_again, "it looked again", LONG_PATIENCE)
+    places = {"exporter": watching.exporter.url(), "agent": process.url()}
+    check_helm_test(release.hooks, places, passes=True)
+    check_flows(site, watching.exporter, process, mailbox, server)
     check_blindness(server, watching.exporter)
+    check_helm_test(release.hooks, places, passes=False)
     assert process.stop() == 0
     assert PASSWORD not in process.output
 

@@ -27,6 +27,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 KUBERNETES = "v1.37.2"
 HELM = "v4.3.1"
+HELM_3 = "v3.22.0"
+ACTIONLINT = "v1.7.12"
 PROMETHEUS = "v0.316.0"
 KWOK = "v0.7.0"
 KUBE_STATE_METRICS = "v2.18.0"
@@ -74,6 +76,11 @@ class Module:
 
 #: Small ones first: what is wrong with a machine shows within a minute.
 MODULES = (
+    Module(
+        "actionlint",
+        {"actionlint": "github.com/rhysd/actionlint/cmd/actionlint"},
+        {"github.com/rhysd/actionlint.version": ACTIONLINT},
+    ),
     Module("etcd", {"etcd": "go.etcd.io/etcd/server/v3"}),
     Module(
         "kube-state-metrics",
@@ -113,12 +120,30 @@ MODULES = (
             "helm.sh/helm/v4/internal/version.version": HELM,
         },
     ),
+    # Its go.mod names the versions of libraries that the one of Kubernetes has: what was compiled
+    # there is not compiled again.
+    Module(
+        "helm3",
+        {"helm3": "helm.sh/helm/v3/cmd/helm"},
+        {
+            "helm.sh/helm/v3/internal/version.version": HELM_3,
+            # Which Kubernetes it takes a cluster for that it does not see.
+            **{
+                f"helm.sh/helm/v3/pkg/{package}.k8sVersion{part}": number
+                for package in ("chartutil", "lint/rules")
+                for part, number in zip(
+                    ("Major", "Minor"), KUBERNETES[1:].split(".")[:2], strict=True
+                )
+            },
+        },
+    ),
 )
 #: What each binary prints its version with.
 VERSION_ARGUMENTS = {
     "kwok": ("--version",),
     "kubectl": ("version", "--client"),
     "helm": ("version", "--short"),
+    "helm3": ("version", "--short"),
     "kube-state-metrics": ("version",),
 }
 

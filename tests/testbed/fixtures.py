@@ -26,10 +26,12 @@ __all__ = [
     "control_plane",
     "control_plane_factory",
     "helm",
+    "helm3",
     "kube_state_metrics",
     "namespace",
     "nodes",
     "prometheus",
+    "running_helm",
 ]
 
 
@@ -142,19 +144,32 @@ def prometheus(tmp_path: Path) -> Iterator[StartPrometheus]:
 class RunHelm(Protocol):
     """How the ``helm`` fixture is called."""
 
-    def __call__(self, *arguments: str, cluster: ControlPlane | None = None) -> str:
+    def __call__(
+        self, *arguments: str, cluster: ControlPlane | None = None, user: str = "helm"
+    ) -> str:
         """Run helm; its output. CommandFailed carries what it said and its status."""
+
+
+def running_helm(program: str, folder: Path) -> RunHelm:
+    """What the fixtures below hand out: ``program`` is helm or helm3, its data lie in ``folder``."""
+    binary = need(program)[program]
+    folders = {f"HELM_{kind}_HOME": str(folder / kind) for kind in ("CACHE", "CONFIG", "DATA")}
+
+    def call(*arguments: str, cluster: ControlPlane | None = None, user: str = "helm") -> str:
+        # Without a cluster it is given none: it must not find the developer's own.
+        config = cluster.kubeconfig_of(user) if cluster else folder / "no-kubeconfig"
+        return run([binary, *arguments], env={**folders, "KUBECONFIG": str(config)})
+
+    return call
 
 
 @pytest.fixture
 def helm(tmp_path: Path) -> RunHelm:
     """A function that runs Helm 4 with folders of the test's own, against a cluster if given."""
-    binary = need("helm")["helm"]
-    folders = {f"HELM_{kind}_HOME": str(tmp_path / kind) for kind in ("CACHE", "CONFIG", "DATA")}
+    return running_helm("helm", tmp_path)
 
-    def call(*arguments: str, cluster: ControlPlane | None = None) -> str:
-        # Without a cluster it is given none: it must not find the developer's own.
-        config = cluster.kubeconfig_of("helm") if cluster else tmp_path / "no-kubeconfig"
-        return run([binary, *arguments], env={**folders, "KUBECONFIG": str(config)})
 
-    return call
+@pytest.fixture
+def helm3(tmp_path: Path) -> RunHelm:
+    """The same with Helm 3."""
+    return running_helm("helm3", tmp_path / "three")

@@ -22,6 +22,7 @@ USERS: Mapping[str, Sequence[str]] = {
     "kwok": ("system:masters",),
     "kube-state-metrics": ("system:masters",),
     "helm": ("system:masters",),
+    "installer": (),
     "laptop": (),
     "nobody": (),
 }

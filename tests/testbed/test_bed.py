@@ -150,8 +150,12 @@ def test_prometheus_takes_a_new_configuration_and_refuses_a_wrong_one(prometheus
         server.reload("scrape_configs: wrong")
 
 
-def test_helm_is_the_fourth_and_sees_the_control_plane(helm, control_plane, namespace):
-    assert helm("version", "--short").startswith("v4.")
+@pytest.mark.parametrize(("program", "major"), [("helm", "v4."), ("helm3", "v3.")])
+def test_helm_is_of_that_major_version_and_sees_the_control_plane(
+    request, control_plane, namespace, program, major
+):
+    helm = request.getfixturevalue(program)
+    assert helm("version", "--short").startswith(major)
     assert helm("list", "-n", namespace, "-o", "json", cluster=control_plane).strip() == "[]"
 
 

@@ -166,3 +166,18 @@ def test_every_set_pins_its_modules():
         for package in module.programs.values():
             assert re.search(rf"^(tool|\t)\s*{re.escape(package)}$", text, re.MULTILINE), package
         assert (module.folder / "go.sum").stat().st_size > 0
+
+
+def versions(name):
+    """Version by module of a folder's go.mod."""
+    text = (build.HERE / name / "go.mod").read_text("utf-8")
+    return dict(re.findall(r"^\s*(\S+\.\S+/\S+) (v\S+)", text, re.MULTILINE))
+
+
+def test_helm_3_is_built_from_the_libraries_that_kubernetes_was_built_from():
+    ours, theirs = versions("helm3"), versions("kubernetes")
+    shared = ours.keys() & theirs.keys()
+    assert len(shared) > 80
+    assert {name for name in shared if ours[name] != theirs[name]} == set()
+    order = [module.name for module in build.MODULES]
+    assert order.index("kubernetes") < order.index("helm3")

@@ -6,7 +6,6 @@ It prints a line for each check, and ends with 1 and what to look at where one d
 Nothing but the standard library: it runs in the agent's or the exporter's own image.
 """
 
-import json
 import ssl
 import sys
 import time
@@ -17,7 +16,11 @@ from collections.abc import Callable
 #: What a check says that is not so: not yet, or what is wrong.
 Told = tuple[bool, str]
 OK = 200
-READINGS = ("scrape", "history")
+#: Jobs that read usage, and what they read.
+READINGS = {"scrape": "exporters", "history": "Prometheus"}
+PREFIX = "gputailor_agent_"
+#: As the alert GpuTailorUsageStale has it.
+LATE_SECONDS = 10800
 
 
 def get(url: str) -> tuple[int, str]:
@@ -51,16 +54,45 @@ def first_pass(base: str) -> Told:
 
 
 def reading(base: str) -> Told:
-    """The agent reads exporters or its Prometheus, and the last time went well."""
-    status, text = get(f"{base}/api/v1/tasks")
+    """The agent reads exporters or its Prometheus, and is not behind.
+
+    By its metrics: API and pages answer nobody without a name.
+    """
+    status, text = get(f"{base}/metrics")
     if status != OK:
         return False, f"reading: {text.strip() or status}"
-    jobs = [one for one in json.loads(text)["tasks"] if one["job"] in READINGS]
-    for job in jobs:
-        name = "Prometheus" if job["job"] == "history" else "exporters"
-        if job["done_at"] is None or job["outcome"] == "failed":
-            return False, f"reading {name}: {job['reason'] or 'has not begun'}"
-    return bool(jobs), f"reading: {', '.join(job['job'] for job in jobs) or 'nothing to read'}"
+    found = samples(text)
+    jobs = [job for job in READINGS if runs(found, job, "done") is not None]
+    for job, name in READINGS.items():
+        if job in jobs and (fault := unread(found, job, time.time())):
+            return False, f"reading {name}: {fault}"
+    return bool(jobs), f"reading: {', '.join(READINGS[job] for job in jobs) or 'nothing to read'}"
+
+
+def samples(text: str) -> dict[str, float]:
+    """Values by series, of a page of metrics."""
+    lines = (line.rpartition(" ") for line in text.splitlines() if line[:1] not in {"", "#"})
+    return {series: float(value) for series, _, value in lines}
+
+
+def runs(found: dict[str, float], job: str, outcome: str) -> float | None:
+    """How often a job ended so since the agent's start; None for a job that it does not have."""
+    return found.get(f'{PREFIX}job_runs_total{{job="{job}",outcome="{outcome}"}}')
+
+
+def unread(found: dict[str, float], job: str, now: float) -> str:
+    """What is wrong with a job that reads usage; '' for nothing."""
+    done, failed = runs(found, job, "done"), runs(found, job, "failed")
+    end = found.get(f"{PREFIX}usage_end_timestamp_seconds")
+    if end is not None:
+        late = now - end > LATE_SECONDS
+        return f"nothing was read for {(now - end) / 3600:.0f} h" if late else ""
+    if failed and not done:
+        return f"failed {failed:.0f} times; the agent's log says why"
+    # Each hour of a Prometheus is read once: an agent that was started anew waits for the next one.
+    # That the hours before were read is known by then, for there is a plan.
+    resting = job == "history" and not done
+    return "" if resting else ("no exporter has answered" if done else "has not begun")
 
 
 CHECKS: dict[str, tuple[Callable[[str], Told], ...]] = {
