@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputailor_agent.assessment import assess_store
+from gputailor_agent.model.collecting import rare_collections
 from gputailor_agent.model.profile import Window
-from gputailor_agent.profiles.collecting import rare_collections
 from gputailor_agent.profiles.edges import moved, snapped
 from gputailor_agent.store import Store
 from gputailor_agent.store.compacting import compact
@@ -62,3 +62,23 @@ def test_garbage_is_collected_as_before_once_the_plan_is_made():
     with rare_collections():
         assert gc.get_threshold() > before
     assert gc.get_threshold() == before
+
+
+def test_of_two_that_overlap_the_last_one_puts_the_collector_back():
+    before = gc.get_threshold()
+    first, second = rare_collections(), rare_collections()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_threshold() > before
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == before
+
+
+def test_an_edge_exactly_at_the_oldest_hour_that_can_be_read_stays():
+    now = NOW + 5 * HOUR
+    oldest = now - 8 * DAY
+    asked = Window(start=oldest, end=oldest + HOUR)
+    assert snapped(asked, now) == asked
+    earlier = Window(start=oldest - 1, end=oldest)
+    assert snapped(earlier, now) == Window(start=NOW - 8 * DAY, end=oldest)

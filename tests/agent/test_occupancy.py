@@ -168,3 +168,45 @@ def test_a_finding_about_the_cluster_survives_being_written_and_read():
     assert len(made.cluster_findings) == 1
     again = msgspec.json.decode(msgspec.json.encode(made.cluster_findings[0]), type=Finding)
     assert again == made.cluster_findings[0]
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([1, 2, 8]),  # GPUs
+            st.sampled_from([-200, -96, -30, -1]),  # hours from now at which it began
+            st.sampled_from([None, -97, -40, -2]),  # and ended
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_pods_that_share_their_containers_are_counted_like_those_that_do_not(lives):
+    apart = [
+        pod(
+            f"p{place}",
+            gpus=gpus,
+            start=NOW + begun * HOUR,
+            finished=None if ended is None or ended <= begun else NOW + ended * HOUR,
+        )
+        for place, (gpus, begun, ended) in enumerate(lives)
+    ]
+    kept = {}
+    shared = [
+        msgspec.structs.replace(
+            one, containers=kept.setdefault(msgspec.json.encode(one.containers), one.containers)
+        )
+        for one in apart
+    ]
+    nodes = [node(gpus=64)]
+    usage = rows(NOW - 30 * HOUR, NOW, kernel=0.5)
+    assert plan(usage, shared, nodes) == plan(usage, apart, nodes)
+    found = free_hours(usage, shared, nodes)["node-a"]
+    assert found == free_hours(usage, apart, nodes)["node-a"]
+    held = sum(
+        gpus
+        for (gpus, _, _), one in zip(lives, apart, strict=True)
+        if one.finished is None or one.finished > NOW - HOUR
+    )
+    assert found.free_now <= 64 - held

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gputailor_agent.catalog import DeviceSpec
 from gputailor_agent.inventory.resources import gpu_resource, pod_requests
-from gputailor_agent.model.inventory import Node, Pod
+from gputailor_agent.model.inventory import ContainerSpec, GpuRequest, Node, Pod
 from gputailor_agent.model.judgement import CapacityLine
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.profiles.holding import holds_at
@@ -76,10 +76,7 @@ def sightings(context: Context, profile: Profile) -> Iterator[tuple[str, Sightin
 
 def node_books(context: Context, seen: Mapping[str, Sighting], at: float) -> list[NodeBook]:
     """Return a book for every node with GPUs, in order of the nodes' names."""
-    pods: dict[str, list[Pod]] = defaultdict(list)
-    for pod in context.inventory.pods:
-        if pod.node and holds_at(pod, at):
-            pods[pod.node].append(pod)
+    pods = holders(context, at)
     books = []
     for node in sorted(context.inventory.nodes, key=lambda node: node.name):
         shape = node_shape(context, node)
@@ -95,7 +92,7 @@ def node_books(context: Context, seen: Mapping[str, Sighting], at: float) -> lis
                 node=node,
                 model=spec.key if spec else node.gpu_product or model,
                 gpus=shape.gpus,
-                held=sum(held_by(context, node, pod) for pod in pods[node.name]),
+                held=sum(held_by(context, node, pod) for pod in pods.get(node.name, ())),
                 broken=_broken(context, node),
                 price=None if price is None else price.amount_per_gpu_hour,
                 currency="" if price is None else price.currency,
@@ -117,8 +114,34 @@ def held_by(context: Context, node: Node, pod: Pod) -> float:
     """Whole GPUs of the node that the pod holds while it holds them."""
     return sum(
         request.count * _unit(context, node, request.kind, request.mig_profile)
-        for request in pod_requests(pod)
+        for request in asked_by(context, pod)
     )
+
+
+def holders(context: Context, at: float) -> Mapping[str, list[Pod]]:
+    """Pods that hold devices at ``at`` (Unix seconds), by node; remembered."""
+    key = ("holders", at)
+    if key not in context.remembered:
+        found: dict[str, list[Pod]] = defaultdict(list)
+        for pod in context.inventory.pods:
+            if pod.node and holds_at(pod, at):
+                found[pod.node].append(pod)
+        context.remembered[key] = dict(found)
+    known: dict[str, list[Pod]] = context.remembered[key]
+    return known
+
+
+def asked_by(context: Context, pod: Pod) -> tuple[GpuRequest, ...]:
+    """What a pod asks the scheduler for; remembered for pods that share their containers.
+
+    Pods of one controller do: whoever reads an inventory keeps equal containers once.
+    """
+    known: dict[int, tuple[tuple[ContainerSpec, ...], tuple[GpuRequest, ...]]]
+    known = context.remembered.setdefault("asked by containers", {})
+    found = known.get(id(pod.containers))
+    if found is None:  # the containers are kept beside the answer, so no other takes their id
+        found = known[id(pod.containers)] = (pod.containers, pod_requests(pod))
+    return found[1]
 
 
 def _broken(context: Context, node: Node) -> float:

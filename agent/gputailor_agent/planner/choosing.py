@@ -40,7 +40,7 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
 
     Within one step of that order by money, then GPU-hours, then confidence, then the rules' order.
     """
-    order = {rule.id: place for place, rule in enumerate(registry())}
+    order = _order()
 
     def key(finding: Finding) -> tuple[int, float, float, int, int]:
         saving = finding.saving
@@ -58,9 +58,20 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=key)
 
 
+@cache
+def _order() -> dict[str, int]:
+    return {rule.id: place for place, rule in enumerate(registry())}
+
+
 def gpu_hours(context: Context, profile: Profile) -> list[tuple[GpuUse, float]]:
-    """Hours of whole GPUs that each device of the workload was held inside the window."""
-    return [(use, equivalent(context, use) * use.allocated_seconds / _HOUR) for use in profile.gpus]
+    """Hours of whole GPUs that each device was held inside the window; remembered."""
+    known = context.about(profile)
+    if "gpu hours" not in known:
+        known["gpu hours"] = [
+            (use, equivalent(context, use) * use.allocated_seconds / _HOUR) for use in profile.gpus
+        ]
+    taken: list[tuple[GpuUse, float]] = known["gpu hours"]
+    return taken
 
 
 def verdict(profile: Profile, context: Context) -> Verdict:
@@ -105,10 +116,12 @@ def _sharing(silences: Iterable[Silence]) -> tuple[Silence, ...]:
     """
     known: dict[Evidence, Evidence] = {}
     return tuple(
-        msgspec.structs.replace(
+        silence
+        if silence.message.params and not silence.evidence
+        else msgspec.structs.replace(
             silence,
             message=silence.message if silence.message.params else _plain(silence.message.key),
-            evidence=tuple(known.setdefault(one, one) for one in silence.evidence),
+            evidence=tuple([known.setdefault(one, one) for one in silence.evidence]),
         )
         for silence in silences
     )

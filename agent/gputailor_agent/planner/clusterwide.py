@@ -42,7 +42,8 @@ class Survey:
         """Return what there is to say; ``window``: that of the profiles."""
         context = self._context
         nodes = (self._occupancy or Occupancy(context, window)).nodes(books)
-        around, groups = rooms(context, window.end), waiting_pods(context)
+        groups = waiting_pods(context)
+        around = rooms(context, window.end) if groups else []
         wanted = served(waiting(groups, around), groups, around, self._freed)
         told = context.inventory.complete
         complete = not context.inventory.problems if told is None else told

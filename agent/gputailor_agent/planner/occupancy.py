@@ -100,22 +100,27 @@ class Occupancy:
     def _held_by_pods(self) -> dict[str, Hours]:
         """GPUs held by pods of the inventory: means of whole hours, by node."""
         held: dict[str, Hours] = {}
+        if not self._hours:
+            return held
+        end = self._start + self._hours * HOUR_SECONDS
+        window = Window(start=float(self._start), end=float(end))
         for pod in self._context.inventory.pods:
             node = self._context.nodes.get(pod.node or "")
-            if node is None or not self._hours:
+            if node is None:
                 continue
             gpus = held_by(self._context, node, pod)
             if gpus > 0:
-                self._spread(self._of(held, node.name), pod, gpus)
+                self._spread(self._of(held, node.name), pod, gpus, window)
         return held
 
-    def _spread(self, hours: Hours, pod: Pod, gpus: float) -> None:
-        """Add what the pod held to the hours in which it did."""
-        end = self._start + self._hours * HOUR_SECONDS
-        window = Window(start=float(self._start), end=float(end))
+    def _spread(self, hours: Hours, pod: Pod, gpus: float, window: Window) -> None:
+        """Add what the pod held to the hours of ``window`` (all of them) in which it did."""
         seconds = held_seconds(pod, window, self._window.end)
         start = held_from(pod)
         if not seconds or start is None:
+            return
+        if seconds == window.seconds:  # all of it, as most do
+            hours += gpus * float(HOUR_SECONDS) / HOUR_SECONDS
             return
         begin = max(start, window.start) - self._start
         edges = np.clip(np.arange(self._hours + 1) * float(HOUR_SECONDS), begin, begin + seconds)

@@ -16,7 +16,8 @@ from gputailor_agent.inventory.belonging import belonging
 from gputailor_agent.inventory.resources import gpu_resource, pod_requests
 from gputailor_agent.model.inventory import GpuRequest, Node, Pod
 from gputailor_agent.model.judgement import Message, Waiting
-from gputailor_agent.profiles.holding import holds_at, is_pending
+from gputailor_agent.planner.capacity import asked_by, holders
+from gputailor_agent.profiles.holding import is_pending
 from gputailor_agent.rules import Context
 from gputailor_agent.rules.base import message
 
@@ -84,18 +85,19 @@ class Room:
 
 def rooms(context: Context, at: float) -> list[Room]:
     """Return every node with devices, by name, and what is free on it."""
-    pods: dict[str, list[Pod]] = defaultdict(list)
-    for pod in context.inventory.pods:
-        if pod.node and holds_at(pod, at):
-            pods[pod.node].append(pod)
+    pods = holders(context, at)
     nodes = sorted(context.inventory.nodes, key=lambda node: node.name)
-    return [_room(node, pods[node.name]) for node in nodes if node.allocatable or node.capacity]
+    return [
+        _room(context, node, pods.get(node.name, []))
+        for node in nodes
+        if node.allocatable or node.capacity
+    ]
 
 
-def _room(node: Node, pods: list[Pod]) -> Room:
+def _room(context: Context, node: Node, pods: list[Pod]) -> Room:
     free = dict(node.allocatable or node.capacity)
     for pod in pods:
-        for request in pod_requests(pod):
+        for request in asked_by(context, pod):
             if request.resource in free:
                 free[request.resource] -= request.count
     cpus, memory = (sum(parts) for parts in zip((0.0, 0.0), *map(_host, pods), strict=True))

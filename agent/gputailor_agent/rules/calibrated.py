@@ -45,13 +45,23 @@ class SharingBin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     slowdown_most: float  # 95 % of pairs stay below
 
 
+class SharingLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Up to which score a slowdown is as good as never exceeded; None: nowhere."""
+
+    slowdown: float  # of the slower one, times its time alone
+    score_most: float | None
+    pairs: int  # recorded up to that score
+    exceeded: int  # of these
+    risk_most: float | None  # 95 % upper bound of their share
+
+
 class SharingFigures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``advise_score_most``: up to here sharing is advised; None: nowhere."""
+    """``limits``: by slowdown, where the risk of exceeding it is at most ``risk_goal``."""
 
     source: str
     score: str  # "overlap" or "sum"
     risk_goal: float
-    advise_score_most: float | None
+    limits: tuple[SharingLimit, ...]
     bins: tuple[SharingBin, ...]
 
 
@@ -80,7 +90,6 @@ class Calibrated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     sharing: SharingFigures
     fewer_gpus: Margins
     smaller_gpu: Margins
-    dropped_gpu: Margins  # to a card that current CUDA has dropped
     mixed_precision: SpeedUps
 
 

@@ -22,16 +22,16 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.rules import changes
+from gputailor_agent.rules.advising import Advice, found
 from gputailor_agent.rules.base import (
     Context,
     Limits,
-    finding_id,
     held_against,
     message,
     noted,
 )
 from gputailor_agent.rules.candidates import Candidate, slice_shares
-from gputailor_agent.rules.fitting import FITTING_MESSAGES, Fit, Need
+from gputailor_agent.rules.fitting import FITTING_MESSAGES, Fit, Need, unconfirmed
 from gputailor_agent.rules.gates import GATE_MESSAGES, Basis
 from gputailor_agent.rules.jointly import WIDTH, highest
 from gputailor_agent.rules.margins import margin_words
@@ -154,7 +154,9 @@ def _compared(profile: Profile, need: Need, best: Fit, limits: Limits) -> tuple[
           for name, rho in best.rhos),
     ]  # fmt: skip
     if interval is not None:
-        wider = "" if best.margins is None else f"; {margin_words(best.margins)}"
+        wider = ""
+        if best.margins is not None:
+            wider = f"; {margin_words(best.margins, 'rho at the high end')}"
         items += [
             noted("slowdown at least", interval.low, unit="factor", profile=profile,
                   formula=LOW_FORMULA + wider),
@@ -222,8 +224,11 @@ def _bursts(case: CardCase, one: Candidate) -> tuple[Evidence, ...]:
     if slice_of is None or now.mig or now.spec.key != one.spec.key:
         return ()
     shares = zip((WIDTH, "dram"), slice_shares(one.spec, slice_of), strict=True)
+    # Without kernels nobody knows which seconds to look at.
+    told = case.basis.use("kernel").observed_seconds > 0
     return tuple(
-        held_against(f"p98 of {signal}", highest(case.basis.uses, signal, 0.98), "<=",
+        held_against(f"p98 of {signal}",
+                     highest(case.basis.uses, signal, 0.98) if told else None, "<=",
                      case.limits["fill"] * share, unit="ratio", profile=case.profile,
                      formula=f"{case.limits['fill']:g} x the slice's share, while kernels ran")
         for signal, share in shares
@@ -257,28 +262,28 @@ def card_finding(
     if sure:
         share, saving = _saving(case, best)
         severity = Severity.HIGH if share >= _HALF else Severity.MEDIUM
-    return Finding(
-        id=finding_id(profile, case.rule),
-        cluster=profile.workload.cluster,
-        workload_id=profile.workload.id,
-        rule=case.rule,
+    confidence, reason = Confidence.LOW, "one run would tell: see the message"
+    if sure:
+        confidence, reason = _confidence(case, best.candidate)
+    advice = Advice(
         severity=severity,
-        message=_say(case, "fits" if sure else f"try_{best.doubt or 'memory'}", best),
-        confidence=_confidence(case, best.candidate) if sure else Confidence.LOW,
-        evidence=(
-            *case.basis.evidence,
-            *memory_evidence(profile, need, case.limits),
-            *stated_evidence(profile, case.stated),
-            *_compared(profile, need, best, case.limits),
-            *_bursts(case, best.candidate),
-        ),
+        confidence=confidence,
+        reason=reason,
         change=_change(profile, best.candidate),
         saving=saving,
         slowdown=interval,
         risks=_risks(case, best),
         not_chosen=_not_chosen(best, fits, far),
-        window=profile.window,
     )
+    evidence = (
+        *case.basis.evidence,
+        *memory_evidence(profile, need, case.limits),
+        *stated_evidence(profile, case.stated),
+        *_compared(profile, need, best, case.limits),
+        *_bursts(case, best.candidate),
+    )
+    why = _say(case, "fits" if sure else f"try_{best.doubt or 'memory'}", best)
+    return found(case.rule, profile, why, advice, evidence)
 
 
 def _saving(case: CardCase, best: Fit) -> tuple[float, Saving]:
@@ -309,19 +314,27 @@ def _say(case: CardCase, name: str, best: Fit) -> Message:
     )
 
 
-def _confidence(case: CardCase, one: Candidate) -> Confidence:
-    """High only where the peak is a true one, every resource was measured, and prices are real.
+def _confidence(case: CardCase, one: Candidate) -> tuple[Confidence, str]:
+    """How sure, and why: high only with a true peak, every resource measured, and real prices.
 
     What a person does in a notebook tomorrow no window tells, nor how one that was not watched from
     its start began.
     """
-    sure = (
-        case.profile.memory_peak_kind == "peak"
-        and not start_unseen(case.profile, case.context)
-        and all(resource.use is not None for resource in case.need.resources)
-        and not one.estimate
-        and case.profile.workload.task_class != TaskClass.NOTEBOOK
-        and all(burst.passed for burst in _bursts(case, one))
-        and _holds_stated(case, one)
-    )
-    return Confidence.HIGH if sure else Confidence.MEDIUM
+    profile = case.profile
+    doubts = {
+        "the peak of memory is of samples": profile.memory_peak_kind != "peak",
+        "its start was not watched": start_unseen(profile, case.context),
+        "not every resource was measured": any(r.use is None for r in case.need.resources),
+        "a price is an estimate": one.estimate,
+        "a figure of the catalogue was not confirmed": unconfirmed(case.need, one),
+        "a person's work differs from day to day": profile.workload.task_class
+        == TaskClass.NOTEBOOK,
+        "its bursts fill more of the slice, or are not known": not all(
+            burst.passed for burst in _bursts(case, one)
+        ),
+        "by arithmetic its model needs more memory": not _holds_stated(case, one),
+    }
+    told = [doubt for doubt, holds in doubts.items() if holds]
+    if told:
+        return Confidence.MEDIUM, "; ".join(told)
+    return Confidence.HIGH, "a true peak, every resource measured, and prices of a list"

@@ -66,7 +66,8 @@ def judged(rule: str, profile: Profile, context: Context, limits: Limits) -> Fin
             *memory_evidence(profile, None, limits),
             *stated_evidence(profile, stated_memory(profile, context)),
         )
-        return silence(rule, profile, kind, why, known)
+        missing = ("memory",) if why.key == f"{rule}.no_memory" else ()
+        return silence(rule, profile, kind, why, known, missing_signals=missing)
     need = _need(rule, profile, context, basis, limits)
     if isinstance(need, Message):
         known = (*basis.evidence, *memory_evidence(profile, None, limits))
@@ -135,6 +136,11 @@ def _fine(case: CardCase, choice: _Choice) -> Silence:
         why = case.say("see_other", candidate=choice.best.candidate.name)
     elif own:
         why = case.say("none_here", count=len(own))
+    blind = choice.best is None and any(
+        one.why is not None and one.why.key == "fitting.no_joint" for one in own
+    )
+    if blind:
+        why = case.say("no_joint")
     evidence = (
         *case.basis.evidence,
         *memory_evidence(case.profile, case.need, case.limits),
@@ -142,7 +148,15 @@ def _fine(case: CardCase, choice: _Choice) -> Silence:
     others = tuple(one.why for one in own[:SHOWN] if one.why is not None)
     kind = SilenceKind.FINE if own or not slices else SilenceKind.NOT_APPLICABLE
     said = (*others, *(() if slices else choice.far))
-    return silence(case.rule, case.profile, kind, why, evidence, not_chosen=said)
+    return silence(
+        case.rule,
+        case.profile,
+        SilenceKind.UNKNOWN if blind else kind,
+        why,
+        evidence,
+        not_chosen=said,
+        missing_signals=("width", "dram") if blind else (),
+    )
 
 
 def _rank(one: Fit) -> tuple[float, float, str]:

@@ -16,7 +16,7 @@ from gputailor_agent.model.usage import NO_USE, SignalUse
 from gputailor_agent.rules.base import Limits, message
 from gputailor_agent.rules.calibrated import Margins
 from gputailor_agent.rules.candidates import Candidate
-from gputailor_agent.rules.margins import is_dropped, smaller_gpu_margins, widened
+from gputailor_agent.rules.margins import smaller_gpu_margins, widened_work
 from gputailor_agent.rules.slowdown import on_card
 
 #: bfloat16 needs compute capability 8.0 (CUDA C++ Programming Guide, "Compute Capabilities").
@@ -31,6 +31,8 @@ FITTING_MESSAGES: Final = {
     "fitting.no_memory": "{model}: its usable memory is not known",
     "fitting.no_price": "{model}: no price is known",
     "fitting.currency": "{model}: its price is in another currency",
+    "fitting.no_joint": "{model}: how much of the card its kernels fill is not known second by "
+    "second, so whether a slice holds them cannot be told",
     "fitting.no_figure": "{model}: the catalogue has no {resource} figure for it or for the "
     "present card",
     "fitting.no_tensor_cores": "{model}: it has no tensor cores, and they are used or may be",
@@ -77,6 +79,7 @@ class Need:
     price: float
     currency: str
     activity: bool = True  # anything is known of how full kernels make the card
+    joint: bool = True  # p98 of width and of DRAM are known, from one-second values
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +119,13 @@ def fit(need: Need, one: Candidate, limits: Limits) -> Fit:
     interval = on_card([(resource.use or NO_USE, rho) for resource, rho in rhos], need.raised_share)
     margins = _margins(need, one)
     if margins is not None:
-        interval = widened(interval, margins)
+        worst = max((rho for _, rho in rhos), default=1.0)
+        interval = widened_work(interval, margins, need.raised_share, worst)
     ratio = (one.price or 0.0) / need.price
     load = _load(rhos)
     why = _too_dear_or_slow(need, one, limits, interval=interval, ratio=ratio, load=load)
+    if why is None and one.mig and not need.joint:
+        why = message("fitting.no_joint", model=one.name)
     doubt = "" if why is not None else _doubt(need, one, limits, interval=interval, ratio=ratio)
     return Fit(
         candidate=one,
@@ -133,6 +139,16 @@ def fit(need: Need, one: Candidate, limits: Limits) -> Fit:
         doubt=doubt,
         margins=margins,
     )
+
+
+def unconfirmed(need: Need, one: Candidate) -> bool:
+    """Whether a figure that decided was found at no second place: a slice's, or a tensor figure."""
+    profile = one.spec.mig_by_name.get(one.mig)
+    if profile is not None and profile.unconfirmed:
+        return True
+    used = any(resource.figure == "tensor_flops" for resource in need.resources)
+    other = one.spec.key != need.present.spec.key
+    return used and other and (one.spec.tensor_unconfirmed or need.present.spec.tensor_unconfirmed)
 
 
 def may_fit(need: Need, one: Candidate, limits: Limits) -> bool:
@@ -150,7 +166,8 @@ def may_fit(need: Need, one: Candidate, limits: Limits) -> bool:
         worst = max(worst, resource.now / then)
     margins = _margins(need, one)
     active = need.raised_share
-    high = (1.0 - active + active * worst) * (1.0 if margins is None else margins.high)
+    stray = 1.0 if margins is None else margins.high
+    high = 1.0 - active + active * worst * stray
     return (
         high * one.price / need.price <= limits["cost_ratio"] * _ROUNDING
         and high <= limits["slowdown_most"] * _ROUNDING
@@ -161,7 +178,7 @@ def _margins(need: Need, one: Candidate) -> Margins | None:
     """Margins for a card of another architecture of which only arithmetic tells."""
     if need.activity or one.compute_capability == need.present.compute_capability:
         return None
-    return smaller_gpu_margins(dropped=is_dropped(one.spec.compute_capability))
+    return smaller_gpu_margins()
 
 
 def _unfit(need: Need, one: Candidate) -> Message | None:
@@ -201,8 +218,12 @@ def _too_dear_or_slow(
     ratio: float,
     load: float | None,
 ) -> Message | None:
-    # A margin may let it end sooner than now; nobody is told to count on that.
-    if ratio * max(1.0, interval.low) > limits["cost_ratio"]:
+    # A margin may let it end sooner than now; nobody is told to count on that. Where only the
+    # margins tell of the slowdown, what might cost more than today is not even worth a run.
+    guessed = not need.activity and one.spec.key != need.present.spec.key
+    if ratio * max(1.0, interval.low) > limits["cost_ratio"] or (
+        guessed and ratio * interval.high > 1.0
+    ):
         return message("fitting.price", model=one.name, price_ratio=ratio, high=interval.high)
     if interval.low > limits["slowdown_most"]:
         limit = limits["slowdown_most"]

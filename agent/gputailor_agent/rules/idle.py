@@ -192,7 +192,7 @@ def _silence(profile: Profile, standing: Standing, limits: Limits) -> Silence | 
     if (
         profile.workload.task_class == TaskClass.INFERENCE
         and not standing.from_start
-        and standing.seconds < limits["standby_hours"] * _HOUR
+        and standing.seconds <= limits["standby_hours"] * _HOUR
         and _loaded(profile, limits)
     ):
         why = message("idle.standby", ago=standing.seconds)

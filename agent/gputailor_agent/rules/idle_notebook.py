@@ -32,6 +32,7 @@ from gputailor_agent.rules.base import (
     silence,
 )
 from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS, never_held
+from gputailor_agent.rules.idleness import VIDEO_SIGNALS
 from gputailor_agent.rules.members import by_pod
 from gputailor_agent.rules.pricing import MONEY_MESSAGES, monthly
 from gputailor_agent.rules.stretches import Quiet, quiet_time, video_worked
@@ -151,10 +152,17 @@ def _numbers(case: Case, quiet: Quiet) -> tuple[Evidence, ...]:
     )  # fmt: skip
 
 
+def _unread(case: Case) -> tuple[str, ...]:
+    """What could contradict an idle GPU and cannot be read."""
+    power = all(use.energy_joules is not None for use in case.basis.uses)
+    video = all(case.basis.use(name).observed_seconds > 0 for name in VIDEO_SIGNALS)
+    return tuple(name for name, read in (("power", power), ("video engines", video)) if not read)
+
+
 def _finding(case: Case, quiet: Quiet, after: float, numbers: tuple[Evidence, ...]) -> Finding:
     profile = case.profile
-    power = all(use.energy_joules is not None for use in case.basis.uses)
-    sure = power and profile.full_days >= _SURE_DAYS
+    unread = _unread(case)
+    sure = not unread and profile.full_days >= _SURE_DAYS
     why = message(
         "idle_notebook.cull",
         quiet=quiet.quiet_share,
@@ -165,12 +173,14 @@ def _finding(case: Case, quiet: Quiet, after: float, numbers: tuple[Evidence, ..
         weekend=quiet.weekend_share,
     )
     risks = [message(f"{_ID}.{name}") for name in ("risk_state", "risk_cpu", "risk_weekend")]
-    if not power:
+    if "power" in unread:
         risks.append(message("idle_notebook.risk_no_power"))
     advice = Advice(
         severity=Severity.MEDIUM if quiet.freed_share >= _GRAVE else Severity.LOW,
         confidence=Confidence.HIGH if sure else Confidence.MEDIUM,
-        reason=f"the same over {profile.full_days} full days",
+        reason="; ".join(
+            (f"the same over {profile.full_days} full days", *(f"{n} not read" for n in unread))
+        ),
         change=_change(profile, after),
         saving=monthly(profile, case.context).saving(quiet.freed_share),
         risks=tuple(risks),

@@ -2,8 +2,11 @@
 
 The weak form of ``share``, for cards of which neither SM nor DRAM activity can be read. It knows
 only how much of the time each job has a kernel running. Jobs that wait for the CPU look alike and
-fight over it, which no GPU counter shows: that is why the risk never falls to what an advice needs
-(docs/accuracy.md has the curve), and why the answer is "try" with the slowdown to expect.
+fight over it, which no GPU counter shows: that is why the risk of losing 10 % never falls to what
+an advice needs (docs/accuracy.md has the curve), and why the answer is "try" with the slowdown to
+expect. A larger slowdown can be ruled out: ``bound`` is the least that recorded pairs as busy
+exceeded so seldom that the 95 % upper bound of the risk is at most 3 %. Who tolerates as much may
+be advised.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +15,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Final
 
-from gputailor_agent.rules.calibrated import Calibrated, SharingBin, calibrated
+from gputailor_agent.rules.calibrated import Calibrated, SharingBin, SharingLimit, calibrated
 
 
 def overlap(busy: Sequence[float]) -> float:
@@ -37,21 +40,25 @@ SCORES: Final[Mapping[str, Callable[[Sequence[float]], float]]] = MappingProxyTy
 
 @dataclass(frozen=True, slots=True)
 class SharingOutlook:
-    """What to expect of jobs on one card. ``advised``: the risk is small enough; else a trial."""
+    """What to expect of jobs on one card; None: nothing, they are too busy."""
 
     score: float
-    advised: bool
-    expected: SharingBin | None  # None: busier than any pair that was measured
+    bound: SharingLimit | None  # the least slowdown that is as good as never exceeded
+    expected: SharingBin | None  # pairs as busy
+
+    def advised(self, tolerated: float) -> bool:
+        """Whether a slowdown of at most ``tolerated`` (a factor) is sure enough; else a trial."""
+        return self.bound is not None and self.bound.slowdown <= tolerated
 
 
 def sharing_outlook(busy: Sequence[float], *, figures: Calibrated | None = None) -> SharingOutlook:
     """Return what pairs like these did. ``busy``: share of time (0..1) with a kernel, each job."""
     known = (figures or calibrated()).sharing
     score = SCORES[known.score](busy)
-    most = known.advise_score_most
     inside = (one for one in known.bins if score <= one.score_most)
+    sure = (one for one in known.limits if one.score_most is not None and score <= one.score_most)
     return SharingOutlook(
         score=score,
-        advised=most is not None and score <= most,
+        bound=min(sure, key=lambda one: one.slowdown, default=None),
         expected=next(inside, None),
     )

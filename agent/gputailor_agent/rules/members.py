@@ -72,7 +72,8 @@ def never_worked(use: GpuUse, coverage: float) -> bool:
     return all(use.signals.get(name, NO_USE).active_seconds == 0 for name in names)
 
 
-def sure_of_zero(basis: Basis) -> Confidence:
-    """How sure a zero is: an encoder that cannot be read may have worked."""
-    video = all(basis.use(name).observed_seconds > 0 for name in VIDEO_SIGNALS)
-    return Confidence.HIGH if video else Confidence.MEDIUM
+def sure_of_zero(basis: Basis, whose: str) -> tuple[Confidence, str]:
+    """How sure a zero of ``whose`` is, and why: an encoder that cannot be read may have worked."""
+    if all(basis.use(name).observed_seconds > 0 for name in VIDEO_SIGNALS):
+        return Confidence.HIGH, f"every signal of the unused {whose} stayed at zero"
+    return Confidence.MEDIUM, f"encoder and decoder of the unused {whose} could not be read"

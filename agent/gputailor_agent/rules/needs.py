@@ -17,6 +17,7 @@ from gputailor_agent.rules.base import Context, Limits, Threshold, message
 from gputailor_agent.rules.candidates import Candidate, candidate
 from gputailor_agent.rules.fitting import Need, Resource
 from gputailor_agent.rules.gates import Basis
+from gputailor_agent.rules.jointly import WIDTH, highest
 from gputailor_agent.rules.pricing import cost_of, is_service, spec_of
 from gputailor_agent.rules.slowdown import raised
 
@@ -66,6 +67,7 @@ def need_of(
         price=whole.amount / hours,
         currency=whole.currency,
         activity=_activity_known(basis, limits),
+        joint=all(highest(basis.uses, signal, 0.98) is not None for signal in (WIDTH, "dram")),
     )
 
 
@@ -175,8 +177,22 @@ def active_share(profile: Profile, basis: Basis) -> float:
         groups[key].append(use)
     weighted = seconds = 0.0
     for uses in groups.values():
-        means = [use.signals.get(busy_signal(use.signals), NO_USE).mean or 0.0 for use in uses]
         length = max(use.allocated_seconds for use in uses)
-        weighted += max(means) * length
+        weighted += max(map(_active_share, uses)) * length
         seconds += length
     return min(1.0, weighted / seconds) if seconds > 0 else 1.0
+
+
+def _active_share(use: GpuUse) -> float:
+    """Share of time in which one device was active.
+
+    SM activity is a share of the SMs: where it stands in for kernels, each second in which any SM
+    was busy counts, lest less knowledge make a smaller G.
+    """
+    name = busy_signal(use.signals)
+    told = use.signals.get(name, NO_USE)
+    mean = told.mean or 0.0
+    if name != "sm" or told.observed_seconds <= 0:
+        return mean
+    zero = told.histogram.zero_seconds if told.histogram is not None else 0.0
+    return max(mean, 1.0 - zero / told.observed_seconds)

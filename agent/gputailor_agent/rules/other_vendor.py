@@ -129,7 +129,9 @@ def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     now, _ = present_card(context, basis)
     why = _unknown(profile, now)
     if why is not None or now is None:
-        return case.silent(SilenceKind.UNKNOWN, why or message("other_vendor.no_model", model=""))
+        why = why or message("other_vendor.no_model", model="")
+        missing = ("memory",) if why.key == "other_vendor.no_memory" else ()
+        return case.silent(SilenceKind.UNKNOWN, why, missing=missing)
     return _judged(case, now)
 
 

@@ -9,10 +9,11 @@ their memory fits, the sum of p95(DRAM) is at most 0.5 and that of p98(width) at
 for how they disturb each other is not measured. Notebooks take turns (time-slicing).
 
 Where only the time with a kernel is known, two pods of one workload are worth a trial if recorded
-pairs as busy went well often enough. That is never called safe: of recorded pairs too many slowed
-down, however little they ran (docs/accuracy.md). Without one-second values nothing else is said.
-The rest of a card is worth money only once others take it, so GPU-hours are counted and money is
-not.
+pairs as busy went well often enough. That is never called safe: of recorded pairs too many lost a
+tenth of their speed, however little they ran (docs/accuracy.md). Where more may be lost
+(``tolerated_slowdown``) it is advised as far as recorded pairs bear it out. Without one-second
+values nothing else is said. The rest of a card is worth money only once others take it, so
+GPU-hours are counted and money is not.
 """
 
 from typing import Final
@@ -28,7 +29,6 @@ from gputailor_agent.model.judgement import (
     Finding,
     Interval,
     Message,
-    Saving,
     Severity,
     Silence,
     SilenceKind,
@@ -49,13 +49,13 @@ from gputailor_agent.rules.needs import (
 from gputailor_agent.rules.pricing import (
     is_service,
     mig_fraction,
-    monthly,
     not_counted,
 )
 from gputailor_agent.rules.sharing import (
     SHARE_MESSAGES,
     Need,
     expected_evidence,
+    freed,
     start_risk,
     take_turns,
     tenants_of,
@@ -86,6 +86,13 @@ _THRESHOLDS: Final = (
         "ratio",
         "recorded pairs with a job that took more than 10 % longer, up to which a trial by kernel "
         "time alone is worth it; this project's own default",
+    ),
+    Threshold(
+        "tolerated_slowdown",
+        1.12,
+        "factor",
+        "most time, times that alone, which two that share may take: where recorded pairs seldom "
+        "exceeded it, it is advice and no trial; 1.12: a tenth of the speed; own default",
     ),
     Threshold("notebook_busy", 0.25, "ratio", "most active time of a notebook that takes turns"),
     Threshold("notebook_turns", 4, "count", "most notebooks on one GPU"),
@@ -232,7 +239,7 @@ def _slice(
         confidence=Confidence.MEDIUM if sure else Confidence.LOW,
         reason=_MEASURED if sure else "it may take so long that nothing is saved",
         change=_cut(profile, need, one),
-        saving=_freed(case, part * longer.high)
+        saving=freed(case, part * longer.high)
         if sure
         else not_counted(f"{LOW_FORMULA}; {HIGH_FORMULA}"),
         slowdown=interval,
@@ -240,17 +247,6 @@ def _slice(
         not_chosen=(*_said(case, need, slices), *others),
     )
     return case.found(why, advice, (*numbers, *told))
-
-
-def _freed(case: Case, left: float) -> Saving:
-    """GPU-hours that others can have: all but ``left`` of what is taken now."""
-    month = monthly(case.profile, case.context)
-    known = month.gpu_hours is not None
-    return Saving(
-        gpu_hours_per_month=month.gpu_hours * (1 - left) if month.gpu_hours is not None else None,
-        why=message("share.rest") if known else month.why,
-        formula=f"({month.formula}) x (1 - {left:.4g})",
-    )
 
 
 def _cut(profile: Profile, need: Need, one: MigProfile) -> Change:

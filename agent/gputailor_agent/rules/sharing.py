@@ -3,12 +3,13 @@
 MPS for pods of one workload (one tenant), time-slicing for notebooks. How much those that share
 disturb each other is not measured here, so both are trials without a saving. What to expect is told
 by pairs of jobs that were recorded on one card (``interference``), by the time they run alone: of
-these none is called safe, however little they run, since some fight over the host.
+these none is called safe, however little they run, since some fight over the host. Who tolerates a
+larger slowdown (a setting) is advised where recorded pairs seldom exceeded it.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -20,6 +21,7 @@ from gputailor_agent.model.judgement import (
     Finding,
     Interval,
     Message,
+    Saving,
     Severity,
     Silence,
     SilenceKind,
@@ -35,7 +37,7 @@ from gputailor_agent.rules.interference import sharing_outlook
 from gputailor_agent.rules.jointly import highest
 from gputailor_agent.rules.members import by_pod
 from gputailor_agent.rules.needs import start_unseen
-from gputailor_agent.rules.pricing import MONEY_MESSAGES, not_counted
+from gputailor_agent.rules.pricing import MONEY_MESSAGES, monthly, not_counted
 
 _TURNS: Final = (
     "[1, 1 - G + G k]: k take turns at worst, G: share of time active; at most what 95 of 100 "
@@ -61,6 +63,9 @@ SHARE_MESSAGES: Final = {
     "{need:bytes} and {width:ratio} of the SMs in all but 2 % of the time it runs",
     "share.pair": "try 2 of its {pods:count} pods on one {model} by MPS: each needs {need:bytes} "
     "and runs kernels up to {busy:ratio} of the time; how full they make the card is not known",
+    "share.pair_within": "2 of its {pods:count} pods could share one {model} by MPS: each needs "
+    "{need:bytes} and runs kernels up to {busy:ratio} of the time; of recorded pairs as busy, at "
+    "most {risk:ratio} took more than {bound:factor} the time",
     "share.turns": "the notebook runs something {busy:ratio} of the time: {tenants:count} like it "
     "could take turns on one {model} (time-slicing)",
     "share.rest": "money is saved once others take the rest of the card, or fewer cards are kept",
@@ -153,6 +158,14 @@ def expected_evidence(case: Case, busy: Sequence[float]) -> tuple[Evidence, ...]
         ("slowdown of recorded pairs, 95 of 100", told.slowdown_most if told else None, "factor",
          "the slower one of each, likewise"),
     )  # fmt: skip
+    bound = outlook.bound if len(busy) == _PAIR else None
+    if bound is not None:
+        rows += (
+            ("slowdown that pairs exceed too seldom to count", bound.slowdown, "factor",
+             (f"least one that of recorded pairs up to a score of {bound.score_most:g} so few "
+             f"exceeded ({bound.exceeded} of {bound.pairs}) that the 95 % upper bound of the risk "
+             f"is {bound.risk_most:.1%}; {source}")),
+        )  # fmt: skip
     return tuple(
         noted(name, value, unit=unit, profile=case.profile, signal=case.basis.busy, formula=formula)
         for name, value, unit, formula in rows
@@ -217,10 +230,36 @@ def try_pair(
     told = expected(busy)
     if told is None or told.risk > case.limits["try_risk"]:
         return None
+    pods, numbers = case.profile.pods_now, expected_evidence(case, busy)
+    outlook = sharing_outlook(busy)
+    bound = outlook.bound
+    if bound is None or not outlook.advised(case.limits["tolerated_slowdown"]):
+        why = message("share.pair", pods=pods, model=model, need=memory, busy=max(busy))
+        return case.found(why, trial(case, "mps", busy, ()), numbers)
     why = message(
-        "share.pair", pods=case.profile.pods_now, model=model, need=memory, busy=max(busy)
+        "share.pair_within", pods=pods, model=model, need=memory, busy=max(busy),
+        risk=calibrated().sharing.risk_goal, bound=bound.slowdown,
+    )  # fmt: skip
+    advice = replace(
+        trial(case, "mps", busy, ()),
+        severity=Severity.MEDIUM,
+        confidence=Confidence.MEDIUM,
+        reason="recorded pairs as busy seldom took longer; these two were not measured together",
+        saving=freed(case, 1 - (_PAIR - bound.slowdown) / pods),
+        slowdown=Interval(low=1.0, high=bound.slowdown),
     )
-    return case.found(why, trial(case, "mps", busy, ()), expected_evidence(case, busy))
+    return case.found(why, advice, numbers)
+
+
+def freed(case: Case, left: float) -> Saving:
+    """GPU-hours that others can have: all but the share ``left`` (0..1) of what is taken now."""
+    month = monthly(case.profile, case.context)
+    known = month.gpu_hours is not None
+    return Saving(
+        gpu_hours_per_month=month.gpu_hours * (1 - left) if month.gpu_hours is not None else None,
+        why=message("share.rest") if known else month.why,
+        formula=f"({month.formula}) x (1 - {left:.4g})",
+    )
 
 
 def _busiest(case: Case) -> tuple[float, ...]:

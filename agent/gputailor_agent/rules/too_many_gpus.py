@@ -28,12 +28,12 @@ from gputailor_agent.model.judgement import (
 from gputailor_agent.model.profile import GpuUse, Profile
 from gputailor_agent.model.usage import NO_USE
 from gputailor_agent.rules import changes
+from gputailor_agent.rules.advising import Advice, found
 from gputailor_agent.rules.base import (
     Context,
     Limits,
     Rule,
     Threshold,
-    finding_id,
     held_against,
     message,
     noted,
@@ -159,29 +159,23 @@ def _never_active(
 ) -> Finding:
     interval, evidence = _slowdown(profile, basis, needed, needed)
     share = (per_pod - needed) / per_pod
-    return Finding(
-        id=finding_id(profile, _ID),
-        cluster=profile.workload.cluster,
-        workload_id=profile.workload.id,
-        rule=_ID,
+    sure, reason = sure_of_zero(basis, "GPUs")
+    advice = Advice(
         severity=Severity.HIGH if share >= _HALF else Severity.MEDIUM,
-        message=message(
-            "too_many_gpus.never_active", unused=per_pod - needed, gpus=per_pod, needed=needed
-        ),
-        confidence=sure_of_zero(basis),
-        evidence=(
-            *basis.evidence,
-            held_against("GPUs that worked, most of any pod", needed, "<", per_pod, unit="gpus",
-                         profile=profile, signal=basis.busy,
-                         formula="GPUs with any activity, or not measured"),
-            *evidence,
-        ),
+        confidence=sure,
+        reason=reason,
         change=changes.set_gpus(profile, needed),
         saving=monthly(profile, context).saving(share),
         slowdown=interval,
         risks=(*_risks(basis, per_pod, needed), message("too_many_gpus.risk_visible")),
-        window=profile.window,
-    )  # fmt: skip
+    )
+    why = message(
+        "too_many_gpus.never_active", unused=per_pod - needed, gpus=per_pod, needed=needed
+    )
+    worked = held_against("GPUs that worked, most of any pod", needed, "<", per_pod, unit="gpus",
+                          profile=profile, signal=basis.busy,
+                          formula="GPUs with any activity, or not measured")  # fmt: skip
+    return found(_ID, profile, why, advice, (*basis.evidence, worked, *evidence))
 
 
 def _risks(basis: Basis, now: int, then: int) -> tuple[Message, ...]:
@@ -257,21 +251,13 @@ def _verify_scaling(
 ) -> Finding:
     interval, more = _slowdown(profile, basis, per_pod, needed)
     signal, _ = _mean(basis)
-    return Finding(
-        id=finding_id(profile, _ID),
-        cluster=profile.workload.cluster,
-        workload_id=profile.workload.id,
-        rule=_ID,
+    why = message(
+        "too_many_gpus.verify_scaling", gpus=per_pod, needed=needed, sum_p95=sum_p95, signal=signal
+    )
+    advice = Advice(
         severity=Severity.LOW,
-        message=message(
-            "too_many_gpus.verify_scaling",
-            gpus=per_pod,
-            needed=needed,
-            sum_p95=sum_p95,
-            signal=signal,
-        ),
         confidence=Confidence.LOW,
-        evidence=(*evidence, *more),
+        reason="how the job scales was not measured: all of its GPUs worked, if little",
         change=changes.set_gpus(profile, needed),
         saving=not_counted(FEWER_FORMULA),
         slowdown=interval,
@@ -279,8 +265,8 @@ def _verify_scaling(
             *_risks(basis, per_pod, needed),
             message("too_many_gpus.risk_scaling", high=interval.high),
         ),
-        window=profile.window,
     )
+    return found(_ID, profile, why, advice, (*evidence, *more))
 
 
 RULE: Final = Rule(

@@ -10,7 +10,6 @@ worked take nothing with them when they go, so the slowdown is [1, 1]. Where non
 from typing import Final
 
 from gputailor_agent.model.judgement import (
-    Confidence,
     Evidence,
     Finding,
     Interval,
@@ -115,14 +114,12 @@ def _numbers(case: Case, live: list[Member], used: list[Member]) -> tuple[Eviden
 def _finding(case: Case, live: list[Member], used: list[Member]) -> Finding:
     now, needed = len(live), len(used)
     share = (now - needed) / now
-    sure = sure_of_zero(case.basis)
+    sure, reason = sure_of_zero(case.basis, "replicas")
     why = message("too_many_replicas.unused", unused=now - needed, replicas=now, needed=needed)
     advice = Advice(
         severity=Severity.HIGH if share >= _HALF else Severity.MEDIUM,
         confidence=sure,
-        reason="every signal of the unused replicas stayed at zero"
-        if sure == Confidence.HIGH
-        else "encoder and decoder of the unused replicas could not be read",
+        reason=reason,
         change=changes.set_replicas(case.profile, needed),
         saving=monthly(case.profile, case.context).saving(share),
         slowdown=Interval(low=1.0, high=1.0),

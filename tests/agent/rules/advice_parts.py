@@ -1,13 +1,19 @@
 """Small worlds for the rules that advise: one job, what one second of it looked like, its host."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from gputailor_agent.model.containers import HostUse
 from gputailor_agent.model.inventory import Workload
-from gputailor_agent.model.judgement import Finding, Silence
+from gputailor_agent.model.judgement import (
+    Confidence,
+    Finding,
+    Severity,
+    Silence,
+    SilenceKind,
+)
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.model.usage import UsageRow
 from gputailor_agent.reports.wording import say
@@ -103,12 +109,29 @@ def without(made: Profile, signal: str) -> Profile:
     )
 
 
+STRENGTH: Final = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
+URGENCY: Final = {Severity.INFO: 0, Severity.LOW: 1, Severity.MEDIUM: 2, Severity.HIGH: 3}
+
+
+def no_stronger(less: Finding | Silence, whole: Finding) -> bool:
+    """Less is known: it says no more than before, and a silence of the unknown says what lacks."""
+    if isinstance(less, Silence):
+        return less.kind != SilenceKind.UNKNOWN or bool(less.missing_signals)
+    money, more = less.saving.gpu_hours_per_month, whole.saving.gpu_hours_per_month
+    return (
+        STRENGTH[less.confidence] <= STRENGTH[whole.confidence]
+        and URGENCY[less.severity] <= URGENCY[whole.severity]
+        and (money is None or (more is not None and money <= more + 1e-9))
+    )
+
+
 __all__ = [
     "check_words",
     "host",
     "job",
     "judged",
     "key",
+    "no_stronger",
     "node",
     "number",
     "seconds_told",

@@ -9,6 +9,7 @@ from gputailor_agent.model.profile import Window
 from gputailor_agent.planner import make_plan
 from gputailor_agent.reports.explain import explain
 from gputailor_agent.rules import evaluate_all, registry
+from gputailor_agent.rules.advising import containers_of
 from gputailor_agent.rules.mixed_precision import RULE as MIXED_PRECISION
 from gputailor_agent.rules.snippets import snippet, snippet_table
 from tests.agent.factories import DAY, HOUR, NOW, context, pod, profile, rows, workload
@@ -140,3 +141,22 @@ def test_permuting_pods_and_gpus_changes_no_answer():
         return evaluate_all(made, context(world))
 
     assert told(names) == told(names[::-1])
+
+
+def test_containers_are_those_that_the_inventory_knows_each_pod_once():
+    """Usage names a container that its pod has not, and a pod that nobody knows."""
+    start = NOW - 6 * HOUR
+    usage = [
+        *rows(start, NOW, gpu="G0", kernel=0.5),
+        *rows(start, NOW, gpu="G1", kernel=0.5),
+        *rows(start, NOW, gpu="G2", kernel=0.5, container="sidecar"),
+    ]
+    made, world = profile(usage, [pod(gpus=3, start=start)])
+    around = context(world)
+    assert [(one.name, spec.name) for one, spec in containers_of(made, around)] == [
+        ("train-0", "main")
+    ]
+    strange = msgspec.structs.replace(
+        made, gpus=tuple(msgspec.structs.replace(use, container="sidecar") for use in made.gpus)
+    )
+    assert containers_of(strange, context(world)) == []

@@ -281,3 +281,19 @@ def test_other_units_of_time_change_nothing(scale):
     answer = runs(*shapes)
     assert isinstance(answer, Finding)
     assert answer.message.params["ratio"] == pytest.approx(1.5)
+
+
+def test_a_run_of_more_gpus_is_not_compared_with_those_of_one():
+    """It took a third of the time, as it should."""
+    usage, by_run = [], {}
+    for place, (image, hours, gpus) in enumerate([(*one, 1) for one in SLOWER] + [(NEW, 1.0, 2)]):
+        start = NOW - (len(SLOWER) + 1 - place) * DAY
+        name = f"run-{place}"
+        for gpu in range(gpus):
+            usage += rows(start, int(start + hours * HOUR), pod=name, gpu=f"G{gpu}", kernel=0.9)
+        by_run[name] = [imaged(name, image, start=start, hours=hours, gpus=gpus)]
+    pods = [one for members in by_run.values() for one in members]
+    answer = judged(RULE, usage, pods, workload(kind="CronJob"), runs=by_run)
+    assert key(answer) == "environment_drift.slower"
+    assert answer.message.params["ratio"] == pytest.approx(1.5)
+    assert answer.message.params["slow_runs"] == 3

@@ -182,3 +182,8 @@ def test_more_use_never_makes_a_smaller_request(asked, need, more):
     low, high = wanted(need), wanted(need * more)
     assert high >= low
     assert low >= min(asked, need * 1.5)
+
+
+def test_a_node_that_offers_no_gpu_any_more_has_no_share_for_one():
+    answer = answer_of(size={**NODE, "gpus": 0})
+    assert (answer.kind, key(answer)) == (SilenceKind.UNKNOWN, "excess_cpu_memory.no_node")

@@ -138,3 +138,9 @@ def test_more_throttling_never_makes_a_finding_go_away(shares):
         return isinstance(judged(RULE, *gpus(*told, hours=2)), Finding)
 
     assert found([min(1.0, part + 0.1) for part in shares]) >= found(shares)
+
+
+def test_an_error_that_is_counted_and_never_happened_is_not_shown():
+    answer = judged(RULE, *gpus({**COOL, "xid/79": 0.0}))
+    assert key(answer) == "health.fine"
+    assert not [one.name for one in answer.evidence if one.name.startswith("Xid")]

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputailor_agent.model.inventory import TaskClass
-from gputailor_agent.model.judgement import Confidence, Finding, SilenceKind
+from gputailor_agent.model.judgement import Confidence, Finding, Severity, Silence, SilenceKind
+from gputailor_agent.rules.advising import opened
+from gputailor_agent.rules.feeding import zero_share
 from gputailor_agent.rules.input_bound import RULE
 from tests.agent.factories import HOUR, NOW, context, pod, profile, rows, use, workload
 from tests.agent.rules.advice_parts import (
@@ -163,3 +165,24 @@ def test_what_is_lost_never_makes_a_finding(kernel, width, zeros, cpu, lost):
     less = msgspec.structs.replace(made, host=None) if lost == "host" else without(made, lost)
     if isinstance(RULE.evaluate(less, context(world)), Finding):
         assert isinstance(RULE.evaluate(made, context(world)), Finding)
+
+
+def test_where_nothing_ran_no_share_of_it_was_at_zero():
+    usage, pods = job(6, QUIET, kernel=0.0, sm=0.0)
+    made, world = profile(usage, pods)
+    case = opened(RULE, made, context(world))
+    assert not isinstance(case, Silence)
+    assert zero_share(case) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("told", "severity", "confidence"),
+    [
+        ({"cpu_of_limit": 0.95}, Severity.LOW, Confidence.MEDIUM),
+        ({"cpu_of_limit": 0.95, "throttled_ratio": 0.3}, Severity.MEDIUM, Confidence.HIGH),
+    ],
+)
+def test_two_signs_make_it_surer_and_more_urgent(told, severity, confidence):
+    answer = judged(RULE, *job(6, QUIET, **SLOW), with_host=host(**{**CALM, **told}))
+    assert isinstance(answer, Finding)
+    assert (answer.severity, answer.confidence) == (severity, confidence)

@@ -45,12 +45,22 @@ def both(usage, pods, work=None, *, nodes=None, catalogue=None, **options):
     return answers
 
 
-def job(hours=6, *, gpus=1, memory_gib=5, **levels):
+def seconds(**levels):
+    """An hour in which every second was alike, with the width that joint values tell."""
+    told = {name: use(level) for name, level in levels.items()}
+    width = min(1.0, levels["sm"] / levels["kernel"]) if levels["kernel"] else 0.0
+    return {**told, "width": use(width)}
+
+
+def job(hours=6, *, gpus=1, memory_gib=5, blind=False, **levels):
+    """``blind``: means alone are known, nothing second by second."""
     start = NOW - hours * HOUR
+    shape = {**SMALL, **levels}
+    shown = shape if blind else {"signals": seconds(**shape)}
     usage = [
         one
         for place in range(gpus)
-        for one in rows(start, NOW, gpu=f"G{place}", memory_gib=memory_gib, **{**SMALL, **levels})
+        for one in rows(start, NOW, gpu=f"G{place}", memory_gib=memory_gib, **shown)
     ]
     return usage, [pod(gpus=gpus, start=start)]
 
@@ -153,11 +163,29 @@ def test_one_second_values_make_it_sure():
     assert isinstance(told, Finding)
     assert number(told, "p98 of width").passed
     assert told.confidence == Confidence.HIGH
-    blind, _ = both(*job(14 * 24))
-    assert isinstance(blind, Finding)
-    assert number(blind, "p98 of width").value is None
-    assert blind.confidence == Confidence.MEDIUM
-    assert "mig_slice.risk_width" in {risk.key for risk in blind.risks}
+
+
+def test_without_one_second_values_a_slice_that_would_pay_is_not_advised():
+    answer, other = both(*job(blind=True))
+    assert isinstance(answer, Silence)
+    assert (answer.kind, answer.message.key) == (SilenceKind.UNKNOWN, "mig_slice.no_joint")
+    assert set(answer.missing_signals) == {"width", "dram"}
+    assert isinstance(other, Silence)
+    assert other.message.key == "smaller_gpu.no_other"
+
+
+def test_without_one_second_values_a_whole_card_that_would_do_is_not_hidden_by_a_slice():
+    there = [node(model="A100"), sliced(), node("l", model="L4")]
+    answer, other = both(*job(blind=True), nodes=there)
+    assert isinstance(other, Finding)
+    assert other.message.params["candidate"] == "L4"
+    assert isinstance(answer, Silence)
+    assert answer.message.key == "mig_slice.see_other"
+
+
+def test_without_one_second_values_a_slice_that_would_not_do_anyway_is_no_unknown():
+    answer, _ = both(*job(memory_gib=60, blind=True))
+    assert (answer.kind, answer.message.key) == (SilenceKind.FINE, "mig_slice.none_here")
 
 
 def test_bursts_that_fill_the_slice_make_it_less_sure():
@@ -219,3 +247,21 @@ def test_a_service_that_answers_must_have_room_for_its_peaks():
     heavy, _ = both(*job(8 * 24, kernel=0.2, sm=0.2, dram=0.02), web)
     assert isinstance(heavy, Silence)
     assert any(said.key == "fitting.latency" for said in heavy.not_chosen)
+
+
+def test_a_slice_whose_figures_were_not_confirmed_is_advised_less_surely():
+    usage, pods = small(kernel=0.05, width=0.1, dram=0.05)
+    usage = [
+        msgspec.structs.replace(one, signals={**one.signals, "tensor": use(0.01)}) for one in usage
+    ]
+    doubtful = FakeCatalogue()
+    doubtful.devices = tuple(
+        msgspec.structs.replace(
+            card,
+            mig=tuple(msgspec.structs.replace(one, unconfirmed=True) for one in card.mig),
+        )
+        for card in doubtful.devices
+    )
+    sure, unsure = (both(usage, pods, catalogue=one)[0] for one in (FakeCatalogue(), doubtful))
+    assert (sure.confidence, unsure.confidence) == (Confidence.HIGH, Confidence.MEDIUM)
+    assert any("not confirmed" in item.formula for item in unsure.evidence)

@@ -297,3 +297,12 @@ def test_a_device_that_was_not_counted_counts_as_without_the_condition():
     answer = judged(RULE, told, [pod(gpus=10, start=start)])
     assert isinstance(answer, Silence)
     assert number(answer, "share of the time held").value == pytest.approx(0.189)
+
+
+def test_where_one_gpu_s_seconds_were_not_counted_it_is_not_known():
+    """Two GPUs of a run, of which one exporter counts the condition and the other does not."""
+    start = NOW - 6 * HOUR
+    counted = seconds_told(rows(start, NOW, gpu="G0", **FP32), TOLD)
+    usage = [*counted, *rows(start, NOW, gpu="G1", **FP32)]
+    answer = judged(RULE, usage, [pod(gpus=2, start=start)])
+    assert (answer.kind, key(answer)) == (SilenceKind.UNKNOWN, "mixed_precision.no_condition")

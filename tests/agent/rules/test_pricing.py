@@ -225,3 +225,11 @@ def test_a_workload_is_billed_by_the_label_of_its_node():
     )
     month = monthly(made, context(world)).cost
     assert (month.amount, month.currency) == (pytest.approx(730 * 1.25), "EUR")
+
+
+@pytest.mark.parametrize(("offered", "replicas", "gpus"), [(32, 4, 8), (8, 1, 8), (8, 0, 8)])
+def test_a_node_that_offers_each_gpu_several_times_has_as_many_gpus_as_it_has(
+    offered, replicas, gpus
+):
+    shared = node(gpus=offered, gpu_count=None, sharing_replicas=replicas)
+    assert node_shape(context(inventory(nodes=[shared])), shared).gpus == gpus

@@ -28,7 +28,7 @@ from tests.agent.factories import (
     rows,
     workload,
 )
-from tests.agent.rules.advice_parts import without
+from tests.agent.rules.advice_parts import no_stronger, without
 
 WINDOW = Window(start=NOW - 14 * DAY, end=NOW)
 SIGNALS = ("kernel", "sm", "tensor", "dram", "fp32", "fp64")
@@ -211,6 +211,19 @@ def test_an_unknown_signal_never_makes_a_finding_that_no_known_value_could(job, 
         answers = evaluate_all(told, context(there))
         possible |= {one.rule for one in answers if isinstance(one, Finding)}
     assert blind <= possible
+
+
+@given(jobs(), st.sampled_from((*SIGNALS, "encoder", "decoder")))
+@settings(max_examples=25, deadline=None)
+def test_an_unknown_signal_makes_no_finding_surer_more_urgent_or_worth_more(job, lost):
+    made, world = job.made()
+    around = context(world)
+    answers = zip(
+        evaluate_all(made, around), evaluate_all(without(made, lost), around), strict=True
+    )
+    for whole, less in answers:
+        if isinstance(whole, Finding):
+            assert no_stronger(less, whole), (lost, whole.message, less.message)
 
 
 @given(jobs())

@@ -116,3 +116,26 @@ def test_a_setting_that_names_nothing_is_an_error_that_says_what_there_is(settin
     with pytest.raises(SettingsError, match=told):
         check_settings(RuleSettings(settings))
     check_settings(RuleSettings({"idle": {"coverage": 0.9}}))
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (98.0, "did you mean 0.98?"),
+        (100.0, "did you mean 1?"),
+        (101.0, "found 101$"),
+        (-0.1, "expected a share from 0 to 1"),
+    ],
+)
+def test_a_share_given_in_percent_is_an_error_that_says_what_was_meant(value, told):
+    with pytest.raises(SettingsError, match=re.escape(told).replace(re.escape("$"), "$")):
+        check_settings(RuleSettings({"idle": {"coverage": value}}))
+    check_settings(RuleSettings({"idle": {"coverage": 1.0}}))
+    check_settings(RuleSettings({"idle": {"coverage": 0.0}}))
+
+
+def test_what_is_no_share_may_be_anything_but_negative():
+    check_settings(RuleSettings({"idle": {"act_minutes": 6000.0, "power_floor_watts": 0.0}}))
+    for value in (-1.0, float("nan")):
+        with pytest.raises(SettingsError, match="expected 0 or more"):
+            check_settings(RuleSettings({"idle": {"act_minutes": value}}))

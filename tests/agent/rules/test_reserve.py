@@ -12,8 +12,9 @@ from gputailor_agent.model.inventory import TaskClass
 from gputailor_agent.model.judgement import Confidence, Finding, SilenceKind
 from gputailor_agent.model.profile import Window
 from gputailor_agent.planner import make_plan
+from gputailor_agent.profiles.courses import hour_of_week
 from gputailor_agent.reports.wording import say
-from gputailor_agent.rules.commitments import Steadiness
+from gputailor_agent.rules.commitments import Steadiness, steadiness
 from gputailor_agent.rules.reserve import RULE
 from tests.agent.factories import (
     DAY,
@@ -267,3 +268,13 @@ def test_k_is_the_most_that_reaches_the_share(hours, least):
     found = Steadiness(tuple(hours), tuple(hours)).round_the_clock(least, 3)
     shares = [sum(hour >= k for hour in hours) / 168 for k in (1, 2, 3)]
     assert found == max([k for k, share in enumerate(shares, 1) if share >= least], default=0)
+
+
+def test_each_hour_of_the_week_has_its_own_mean():
+    """Works on Mondays; the window of thirty days begins on one and holds five of them."""
+    usage, pods = steady(works=lambda hour: hour_of_week(hour) < 24)
+    made, world = profile(usage, pods, web(), nodes=(NODE,), window=WINDOW)
+    found = steadiness(made, context(world), made.gpus)
+    assert found.week[:24] == (1.0,) * 24
+    assert found.week[24:] == (0.0,) * 144
+    assert sum(found.hours) == 5 * 24

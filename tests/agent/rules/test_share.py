@@ -244,7 +244,7 @@ def test_a_single_pod_on_a_card_without_slices_has_nobody_to_share_with():
     assert key(judged(RULE, *small(), catalogue=without_mig())) == "share.alone"
 
 
-def kernel_time(*busy, memory_gib=10):
+def kernel_time(*busy, memory_gib=10, thresholds=None):
     """Pods of a service of which only the time with a kernel is known."""
     start = NOW - DAYS * DAY
     names = [f"web-{place}" for place in range(len(busy))]
@@ -257,7 +257,8 @@ def kernel_time(*busy, memory_gib=10):
         )
     ]  # fmt: skip
     pods = [pod(name, start=start) for name in names]
-    return judged(RULE, usage, pods, workload("web", "Deployment", TaskClass.INFERENCE))
+    web = workload("web", "Deployment", TaskClass.INFERENCE)
+    return judged(RULE, usage, pods, web, thresholds=thresholds)
 
 
 def test_two_pods_of_which_only_kernel_time_is_known_are_worth_a_trial_and_never_safe():
@@ -289,6 +290,28 @@ def test_pairs_that_slowed_down_too_often_are_not_tried():
     assert isinstance(kernel_time(0.38, 0.38), Finding)
     busier = kernel_time(0.39, 0.39)
     assert (busier.kind, key(busier)) == (SilenceKind.UNKNOWN, "share.unknown")
+
+
+def tolerating(slowdown, *busy):
+    """The same, judged by who tolerates a larger slowdown."""
+    return kernel_time(*busy, thresholds={"tolerated_slowdown": slowdown})
+
+
+def test_who_tolerates_what_recorded_pairs_seldom_exceeded_is_advised_and_told_the_bound():
+    bound = sharing_outlook((0.2, 0.2)).bound
+    answer = tolerating(bound.slowdown, 0.2, 0.2)
+    assert isinstance(answer, Finding)
+    assert (key(answer), answer.confidence) == ("share.pair_within", Confidence.MEDIUM)
+    assert answer.slowdown.high == bound.slowdown
+    assert answer.message.params["bound"] == bound.slowdown
+    told = number(answer, "slowdown that pairs exceed too seldom to count")
+    assert told.value == bound.slowdown
+    assert f"{bound.exceeded} of {bound.pairs}" in told.formula
+    # two pods for one card: of both cards' hours half of the bound is still taken
+    trial = tolerating(bound.slowdown - 0.01, 0.2, 0.2)
+    assert (key(trial), trial.saving.gpu_hours_per_month) == ("share.pair", None)
+    assert answer.saving.gpu_hours_per_month == pytest.approx(2 * 730 * (1 - bound.slowdown / 2))
+    assert answer.saving.money_per_month is None
 
 
 def test_by_kernel_time_alone_a_single_pod_or_too_much_memory_stays_unknown():

@@ -109,3 +109,8 @@ def test_runs_of_other_sizes_narrow_the_interval():
 def test_one_size_tells_nothing_about_scaling():
     assert fitted([(8, 10.0), (8, 11.0), (8, 9.0)], 8, 4) is None
     assert fitted([(8, 10.0), (4, 20.0)], 8, 4) is None
+
+
+def test_a_signal_that_stood_at_zero_has_a_mean_of_zero_at_least():
+    assert least_mean(use(0.0)) == 0.0
+    assert least_mean(use(0.5)) == pytest.approx(0.45)

@@ -294,3 +294,19 @@ def test_fp64_work_is_not_moved_to_a_card_of_unknown_fp64():
     answer = judge(*job(**LIGHT, fp64=0.3, memory_gib=10))
     assert isinstance(answer, Silence)
     assert answer.message.key == "smaller_gpu.fp64"
+
+
+@pytest.mark.parametrize("card", ["A100", "L4"])
+def test_a_tensor_figure_that_was_not_confirmed_makes_it_less_sure(card):
+    doubtful = FakeCatalogue()
+    doubtful.devices = tuple(
+        msgspec.structs.replace(one, unconfirmed=("bf16",)) if one.key == card else one
+        for one in doubtful.devices
+    )
+    sure, unsure = (
+        judge(*job(**LIGHT, memory_gib=10), nodes=WITHOUT_T4, catalogue=one)
+        for one in (FakeCatalogue(), doubtful)
+    )
+    assert sure.confidence == Confidence.HIGH
+    assert unsure.confidence == Confidence.MEDIUM
+    assert any("not confirmed" in item.formula for item in unsure.evidence)

@@ -6,11 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputailor_agent.model.judgement import Confidence, Finding, Silence, SilenceKind
+from gputailor_agent.rules.candidates import present
 from tests.agent.factories import (
     HOUR,
     NOW,
     FakeCatalogue,
+    context,
     device,
+    inventory,
     node,
     pod,
     row,
@@ -112,3 +115,11 @@ def test_where_nothing_does_the_candidates_and_what_speaks_against_them_are_name
     assert answer.not_chosen
     assert all("." in other.key for other in answer.not_chosen)
     assert not any("." in item.name for item in answer.evidence)
+
+
+def test_a_node_of_slices_offers_no_whole_card_and_one_that_shares_neither():
+    sliced = node("node-m", gpus=1, capacity={"nvidia.com/mig-1g.10gb": 7.0})
+    shared = node("node-s", model="L4", sharing_replicas=4)
+    whole = node("node-t", model="T4")
+    found = present(context(inventory(nodes=[sliced, shared, whole])))
+    assert {(one.spec.key, one.mig) for one in found} == {("A100", "1g.10gb"), ("T4", "")}

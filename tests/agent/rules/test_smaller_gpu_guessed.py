@@ -6,7 +6,7 @@ import pytest
 from gputailor_agent.model.inventory import TaskClass
 from gputailor_agent.model.judgement import Confidence, Finding, Interval, Silence
 from gputailor_agent.reports.wording import say
-from gputailor_agent.rules.margins import smaller_gpu_margins, widened
+from gputailor_agent.rules.margins import smaller_gpu_margins, widened, widened_work
 from tests.agent.factories import (
     DAY,
     GIB,
@@ -39,7 +39,7 @@ def test_without_any_activity_it_is_one_run_to_try_however_cheap_the_card():
     assert answer.saving.money_per_month is None
     assert answer.saving.gpu_hours_per_month is None
     assert say(answer.message, strict=True).endswith(
-        "how full its kernels make the card is not known, so the work may take 0.43x to 1.69x the "
+        "how full its kernels make the card is not known, so the work may take 0.26x to 4.25x the "
         "time"
     )
 
@@ -53,18 +53,23 @@ def test_one_known_activity_is_enough_for_arithmetic_and_a_saving(known):
     assert answer.confidence != Confidence.HIGH
 
 
-def test_without_any_activity_the_interval_has_the_margins_of_measured_jobs():
+def test_without_any_activity_the_interval_has_the_margins_of_measured_jobs_where_it_works():
     answer = kernels_alone()
-    plain = Interval(low=1.0, high=0.9 + 0.1 * 2.0 / 0.3)
     margins = smaller_gpu_margins()
-    wide = widened(plain, margins)
-    assert (answer.slowdown.low, answer.slowdown.high) == pytest.approx((wide.low, wide.high))
+    assert answer.slowdown.low == pytest.approx(1 / margins.low)
+    assert answer.slowdown.high == pytest.approx(0.9 + 0.1 * 2.0 / 0.3 * margins.high)
     assert margins.source in evidence(answer, "slowdown at most").formula
     cost = evidence(answer, "least cost of the present one")
     assert cost.value == pytest.approx(0.8 / 4.0)  # nobody counts on its being faster
 
 
-def old_card(capability):
+def test_work_that_never_pauses_is_widened_as_a_whole():
+    plain, margins = Interval(low=1.0, high=4.0), smaller_gpu_margins()
+    assert widened_work(plain, margins, 1.0, 4.0) == widened(plain, margins)
+    assert widened_work(Interval(low=1.0, high=1.0), margins, 0.0, 4.0).high == 1.0
+
+
+def other_kind(capability):
     """The five cards, the L4 of another architecture."""
     catalogue = FakeCatalogue()
     catalogue.devices = tuple(
@@ -74,16 +79,22 @@ def old_card(capability):
     return catalogue
 
 
-def test_a_card_that_cuda_has_dropped_strays_further_and_one_of_the_same_kind_does_not():
-    recent, dropped, same = (
-        kernels_alone(catalogue=old_card(capability)).slowdown
-        for capability in ("8.9", "3.7", "8.0")
+def test_a_card_of_another_architecture_strays_and_one_of_the_same_does_not():
+    other, same = (
+        kernels_alone(catalogue=other_kind(capability)).slowdown for capability in ("8.9", "8.0")
     )
-    plain = 0.9 + 0.1 * 2.0 / 0.3
-    assert same == Interval(low=1.0, high=pytest.approx(plain))
-    assert recent.high == pytest.approx(plain * smaller_gpu_margins().high)
-    assert dropped.high == pytest.approx(plain * smaller_gpu_margins(dropped=True).high)
-    assert dropped.high > recent.high
+    assert same == Interval(low=1.0, high=pytest.approx(0.9 + 0.1 * 2.0 / 0.3))
+    assert other.high > same.high
+
+
+def test_without_any_activity_a_card_on_which_it_might_cost_more_than_today_is_not_tried():
+    plain = 0.9 + 0.1 * 2.0 / 0.3 * smaller_gpu_margins().high
+    just, over = (
+        kernels_alone(catalogue=FakeCatalogue({"A100": 4.0, "L4": 4.0 / plain * times}))
+        for times in (0.999, 1.001)
+    )
+    assert just.message.key == "smaller_gpu.try_activity"
+    assert isinstance(over, Silence)
 
 
 def test_a_margin_never_makes_a_dearer_card_worth_a_try():

@@ -196,3 +196,10 @@ def test_others_are_not_its_business(task):
     assert (answer.kind, key(answer)) == (SilenceKind.NOT_APPLICABLE, "standby.not_service")
     daemon = answer_of(work=workload("x", "DaemonSet", TaskClass.INFERENCE))
     assert key(daemon) == "standby.every_node"
+
+
+def test_the_change_names_no_replica_and_the_time_after_which():
+    answer = answer_of()
+    assert isinstance(answer, Finding)
+    assert answer.change.params["replicas"] == 0
+    assert answer.change.params["stop_seconds"] == 1800

@@ -164,3 +164,10 @@ def test_runs_without_times_are_unknown():
         outcomes={"run-1": Outcome.SUCCEEDED},
     )  # fmt: skip
     assert (answer.kind, key(answer)) == (SilenceKind.UNKNOWN, "time_limit.no_runs")
+
+
+def test_the_least_limit_that_is_named_is_a_quarter_of_an_hour():
+    """Six minutes, doubled, are twelve."""
+    answer = runs([0.1, 0.1, 0.1])
+    assert isinstance(answer, Finding)
+    assert answer.message.params["wanted"] == 900
