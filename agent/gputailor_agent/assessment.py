@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gputailor_agent.inventory.identity import IdentitySettings, resolve
 from gputailor_agent.inventory.naming import placed
 from gputailor_agent.ledger import NOTHING_ASKED, Asked, asked_of, set_aside
+from gputailor_agent.model.collecting import rare_collections
 from gputailor_agent.model.inventory import Inventory, Resolution
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.model.ledger import Decision
@@ -20,7 +21,6 @@ from gputailor_agent.model.usage import Device, UsageRow
 from gputailor_agent.planner import make_plan
 from gputailor_agent.profiles.attributing import Attribution, pod_of
 from gputailor_agent.profiles.building import build_profiles, profiles_among
-from gputailor_agent.profiles.collecting import rare_collections
 from gputailor_agent.profiles.edges import moved, snapped
 from gputailor_agent.profiles.outlining import outline
 from gputailor_agent.profiles.sharding import Shard, shards

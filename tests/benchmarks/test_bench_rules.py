@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
+from gputailor_agent.model.collecting import rare_collections
 from gputailor_agent.model.judgement import Finding
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.planner import make_plan
-from gputailor_agent.profiles.collecting import rare_collections
 from gputailor_agent.rules import Context, Rule, evaluate_all, registry
 from gputailor_agent.rules.opting_out import opted_out
 from tests.benchmarks import judged_cluster

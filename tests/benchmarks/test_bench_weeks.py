@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 from gputailor_agent.assessment import AssessmentSettings
+from gputailor_agent.model.collecting import rare_collections
 from gputailor_agent.model.inventory import Inventory, Resolution
 from gputailor_agent.model.packed import DAY_SECONDS, hour_of, place_of
 from gputailor_agent.model.profile import Profile, Window
 from gputailor_agent.profiles.building import profiles_among
-from gputailor_agent.profiles.collecting import rare_collections
 from gputailor_agent.profiles.sharding import shards
 from gputailor_agent.profiles.surroundings import Surroundings
 from gputailor_agent.store import Store, tables

@@ -93,8 +93,10 @@ class Cluster:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 body = cluster.page().encode()
-                self._answer(200, body, _PLAIN)
+                # before the answer: once it has that, the agent may look at the clock again, and
+                # would date the next page by a time at which it was not made
                 cluster.go_on(cluster.chance.uniform(*cluster.steps))
+                self._answer(200, body, _PLAIN)
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -204,6 +206,19 @@ class Agents:
         assert ended in {None, -signal.SIGKILL}, process.output
         self.kill()
 
+    def first(self) -> None:
+        """One that keeps what it saw: of what was before that, nobody could tell later."""
+        process = self.start()
+        until = time.monotonic() + 60
+        while not self._kept():
+            assert time.monotonic() < until, process.output
+            time.sleep(0.1)
+        assert process.stop() == 0, process.output
+
+    def _kept(self) -> bool:
+        with Store.open(self.store) as store:
+            return bool(self.cluster.asked) and store.checkpoint("test/rollup") is not None
+
     def last(self, seconds: float) -> None:
         """One that is not killed, in the cluster's own time: it sends what is left, and ends."""
         self.cluster.steps = (1.0, 20.0)
@@ -292,6 +307,7 @@ def crash(folder: Path, store: str, kills: int, seed: int, *, weeks: float) -> d
     with cluster.running():
         agents = Agents(cluster, store)
         try:
+            agents.first()
             for number in range(kills):
                 starting = number % 10 == 9
                 seconds = -chance.uniform(0.2, 2.0) if starting else chance.uniform(0.0, 2.0)

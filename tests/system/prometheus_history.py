@@ -144,17 +144,19 @@ def labelled(line: str, labels: str) -> str:
     return f"{line[:space]}{{{labels}}}{line[space:]}"
 
 
-def scraped(files: Iterable[Path], *, late: float = 0.0, **labels: str) -> Iterator[str]:
+def scraped(
+    files: Iterable[Path], *, late: float = 0.0, also: tuple[str, ...] = (), **labels: str
+) -> Iterator[str]:
     """Lines as a Prometheus stores them: with the target's labels, ``late`` seconds later.
 
-    Families that only people look at are left out: they are most of a page.
+    Families that only people look at are left out (they are most of a page), but for ``also``.
     """
     for file in files:
         more = {"job": "gputailor-exporter", "instance": f"{file.stem}:9400", **labels}
         text = ",".join(f'{name}="{value}"' for name, value in more.items())
         with file.open(encoding="utf-8") as lines:
             for line in lines:
-                if not line.startswith(READ):
+                if not line.startswith((*READ, *also)):
                     continue
                 body, _, stamp = line.rstrip().rpartition(" ")
                 yield f"{labelled(body, text)} {float(stamp) + late:.3f}\n"

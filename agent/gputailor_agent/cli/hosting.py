@@ -9,6 +9,7 @@ import logging
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,26 +17,62 @@ from typing import Final
 
 import uvicorn
 
-from gputailor_agent.api.app import create_app
+from gputailor_agent.api.app import OPEN, create_app
+from gputailor_agent.api.doors import Doors
+from gputailor_agent.api.kept import Kept, KeptStore
 from gputailor_agent.api.state import AgentState
 from gputailor_agent.cli.errors import CommandError, UsageError
 from gputailor_agent.cli.settings import split_listen
+from gputailor_agent.schedule import AgentService
 
 _SHUTDOWN_SECONDS: Final = 10
+#: More at once are told to come again (503): a page takes a moment.
+_MOST_CONNECTIONS: Final = 512
 _START_SECONDS: Final = 20.0
+_LOOK_SECONDS: Final = 0.2
 
 
 class Stopped(Exception):  # noqa: N818 - a request to stop is no error
     """Somebody asked the process to stop."""
 
 
+class Asked:
+    """A wish that a signal handler notes down.
+
+    Without a lock, unlike ``threading.Event``: a handler runs in the main thread in the middle of
+    whatever that does, and would wait for ever for a lock that the main thread holds right then.
+    """
+
+    def __init__(self) -> None:
+        self._noted = False
+
+    def set(self) -> None:
+        """Note it down."""
+        self._noted = True
+
+    def clear(self) -> None:
+        """It is done."""
+        self._noted = False
+
+    def is_set(self) -> bool:
+        """Whether it was noted."""
+        return self._noted
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep for so long, or until it is noted; returns whether it is."""
+        end = time.monotonic() + seconds
+        while not self._noted and (left := end - time.monotonic()) > 0:
+            time.sleep(min(_LOOK_SECONDS, left))
+        return self._noted
+
+
 @contextmanager
-def stopping() -> Iterator[threading.Event]:
-    """Within: SIGTERM and SIGINT set the event, and raise ``Stopped`` in the main thread once.
+def stopping() -> Iterator[Asked]:
+    """Within: SIGTERM and SIGINT are noted, and raise ``Stopped`` in the main thread once.
 
     Outside, the former handlers are back.
     """
-    asked = threading.Event()
+    asked = Asked()
 
     def ask(_number: int, _frame: FrameType | None) -> None:
         if not asked.is_set():
@@ -53,7 +90,7 @@ def stopping() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def leaving(asked: threading.Event) -> Iterator[None]:
+def leaving(asked: Asked) -> Iterator[None]:
     """After it nobody can break into the cleaning up: what is being stopped is stopped in full."""
     try:
         yield
@@ -71,18 +108,26 @@ def check_address(listen: str) -> None:
 
 
 @contextmanager
-def serving(state: AgentState, listen: str) -> Iterator[str]:
+def serving(
+    state: AgentState, listen: str, doors: Doors = OPEN, kept: Kept | None = None
+) -> Iterator[str]:
     """Serve the pages in a thread; yields the URL. Port 0 takes a free one.
 
+    ``doors``: who is let in; ``kept``: what is kept beside plans, by default the agent's store.
     Raises ``CommandError`` when the address cannot be had.
     """
     host, port = split_listen(listen)
     bound = _bind(host, port)
     server = uvicorn.Server(
         uvicorn.Config(
-            create_app(state),
+            create_app(state, doors=doors, kept=kept or _kept(state)),
             log_level=logging.WARNING,
             access_log=False,
+            # whose address a request has is read from the connection: who believes headers about
+            # it is the doors' business
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=_MOST_CONNECTIONS,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             lifespan="off",
         )
@@ -97,6 +142,14 @@ def serving(state: AgentState, listen: str) -> Iterator[str]:
         server.should_exit = True
         thread.join(_SHUTDOWN_SECONDS + _START_SECONDS)
         bound.close()
+
+
+def _kept(state: AgentState) -> Kept | None:
+    """What the running agent's store tells beside plans."""
+    if not isinstance(state, AgentService):
+        return None
+    parts = state.parts
+    return KeptStore(parts.store, parts.settings.cluster, lambda: parts.judging.newest)
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -9,7 +9,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import Final
 
 from gputailor_agent.catalog import CatalogueError, load_catalogue
 from gputailor_agent.cli.errors import CommandError
+from gputailor_agent.cli.hosting import Asked
 from gputailor_agent.cli.running import RELOADED
 from gputailor_agent.cli.settings import AgentSettings
 from gputailor_agent.schedule import AgentService, PageSource, ServiceSettings
@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def hearing() -> Iterator[threading.Event]:
-    """Within: SIGHUP sets the event. On a terminal it ends the process, as it always did."""
-    asked = threading.Event()
+def hearing() -> Iterator[Asked]:
+    """Within: SIGHUP is noted. On a terminal it ends the process, as it always did."""
+    asked = Asked()
     terminal = sys.stdin is not None and os.isatty(0)
     if terminal or not hasattr(signal, "SIGHUP"):
         yield asked
@@ -106,9 +106,7 @@ def _differs(old: AgentSettings, new: AgentSettings, name: str) -> bool:
     return bool(getattr(old, name) != getattr(new, name))
 
 
-def attend(
-    service: AgentService, asked: threading.Event, hup: threading.Event, reload: Reloading
-) -> None:
+def attend(service: AgentService, asked: Asked, hup: Asked, reload: Reloading) -> None:
     """Return when ``asked`` is set; raises ``CommandError`` when another agent has taken over."""
     minded = time.monotonic()
     while not asked.wait(_LOOK_SECONDS):

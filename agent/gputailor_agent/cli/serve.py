@@ -133,6 +133,7 @@ def serve(
         ),
     ] = None,
     report_time_zone: running.ReportTimeZone = None,
+    report_language: running.ReportLanguage = None,
     jitter_seconds: running.JitterSeconds = None,
     watch_idle_seconds: running.WatchIdleSeconds = None,
     lease_seconds: running.LeaseSeconds = None,
@@ -150,22 +151,24 @@ def serve(
     settings = load()
     set_up(log_level, settings.log_format)
     _check(settings)
+    doors = settings.doors
     with (
         stopping() as asked,
         hearing() as hup,
         Store.open(settings.store, checked=True) as opened,
         leased(settings, opened) as lease,
         ExitStack() as parts,
+        leaving(asked),
     ):
         prometheus = _prometheus(settings)
         reader = inventory_reader(settings, parts, prometheus)
         usage = _usage(settings, prometheus, parts)
         service = build_service(settings, opened, usage, reader, lease)
         reload = Reloading(service, settings, load, service_settings, partial(_exporters, parts))
-        with serving(service, settings.listen) as url, leaving(asked):
+        with serving(service, settings.listen, doors) as url, leaving(asked):
             tell(f"gputailor: {url} (cluster {settings.cluster}, {_reads(settings)})")
-            service.start()
             try:
+                service.start()
                 attend(service, asked, hup, reload)
             finally:
                 service.stop()
@@ -261,8 +264,8 @@ def _exporters(parts: ExitStack, settings: AgentSettings) -> ScrapeSource:
 def leased(settings: AgentSettings, store: Store) -> Iterator[Lease]:
     """Within: no other agent works on the store for this cluster; raises ``LeaseError``."""
     lease = Lease(store, settings.cluster, seconds=settings.lease_seconds)
-    lease.take()
     try:
+        lease.take()
         yield lease
     finally:
         lease.release()
@@ -329,6 +332,7 @@ def service_settings(settings: AgentSettings) -> ServiceSettings:
         recommend_seconds=settings.recommend_seconds,
         report_cron=settings.report_cron,
         report_time_zone=settings.report_time_zone,
+        report_language=settings.report_language,
         jitter_seconds=settings.jitter_seconds,
         watch_idle_seconds=settings.watch_idle_seconds,
         lease_seconds=settings.lease_seconds,

@@ -19,12 +19,14 @@ from pydantic_settings import (
 from pydantic_settings.exceptions import SettingsError as SourceError
 from pydantic_settings.sources import InitSettingsSource
 
+from gputailor_agent.api.doors import Doors
 from gputailor_agent.cli.clusters import ClusterAccess, in_pod
 from gputailor_agent.cli.delivery import DeliveryKeys
 from gputailor_agent.cli.errors import UsageError
 from gputailor_agent.cli.faults import told_faults, told_source
 from gputailor_agent.cli.histories import PrometheusAccess
 from gputailor_agent.cli.running import RunningKeys, read_toml
+from gputailor_agent.cli.web import WebKeys, doors
 from gputailor_agent.rules import RuleSettings, SettingsError, check_settings
 from gputailor_agent.sources.resolving import DNS
 
@@ -34,7 +36,7 @@ _HIGHEST_PORT: Final = 65535
 _Value = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 
 
-class AgentSettings(DeliveryKeys, RunningKeys):
+class AgentSettings(WebKeys, DeliveryKeys, RunningKeys):
     """Everything the agent can be told."""
 
     model_config = SettingsConfigDict(env_prefix="GPUTAILOR_", extra="forbid", frozen=True)
@@ -150,6 +152,12 @@ class AgentSettings(DeliveryKeys, RunningKeys):
             key_file=self.prometheus_key_file,
             samples_per_second=self.prometheus_samples_per_second,
         )
+
+    @property
+    def doors(self) -> Doors:
+        """Who is let in to page and API; raises ``UsageError``."""
+        host, _port = split_listen(self.listen)
+        return doors(self, host, public_url=self.public_url, pod=in_pod())
 
     @property
     def cluster_access(self) -> ClusterAccess:

@@ -146,15 +146,25 @@ def share_seconds(allocated_seconds: float, share: float) -> float:
 
 def pack_detail(row: UsageRow) -> PackedDetail:
     """What of a row goes into the detail."""
-    return PackedDetail(
-        signals={signal: pack_use(use) for signal, use in row.signals.items()},
-        warmup={
+    return PackedDetail(  # name by name: it is done for every device and hour
+        {signal: pack_use(use) for signal, use in row.signals.items()},
+        {
             signal: (warm.observed_seconds, warm.active_seconds)
             for signal, warm in row.warmup.items()
         },
-        conditions=row.conditions,
-        link_bytes=row.link_bytes,
-        **{name: getattr(row, name) for name in PLAIN},
+        row.conditions,
+        row.link_bytes,
+        row.memory_peak_kind,
+        row.memory_total_bytes,
+        row.cpu_used_seconds,
+        row.cpu_limit_seconds,
+        row.cpu_throttled_seconds,
+        row.io_pressure_seconds,
+        row.restarts,
+        row.oom_kills,
+        row.filled,
+        row.amounts,
+        row.peaks,
     )
 
 

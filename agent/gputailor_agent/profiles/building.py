@@ -29,6 +29,7 @@ from gputailor_agent.model.packed import (
     place_of,
 )
 from gputailor_agent.model.profile import GpuUse, Profile, Window
+from gputailor_agent.model.sums import UseSums
 from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageKey, UsageRow
 from gputailor_agent.profiles.attributing import attributed
 from gputailor_agent.profiles.containers import container_use
@@ -135,7 +136,9 @@ class _Builder:
             if not start <= part.hour < end:
                 continue
             if place[-1] == CONTAINER_ITSELF:
-                self._holder(place).itself.add(part)
+                member = self._holder(place)
+                member.itself = member.itself or UseSums()
+                member.itself.add(part)
                 continue
             if part.hour <= first:
                 known = longest if part.hour == first else 0.0
@@ -273,7 +276,8 @@ class _Builder:
         total = merge_uses(uses)
         live = [member for member in members if member.live]
         runs = run_uses(members, self.runs, total)
-        host, engine = container_use(member.itself for member in members)
+        told = (member.itself for member in members if member.itself is not None)
+        host, engine = container_use(told)
         return Profile(
             workload=group.workload,
             window=self.window,
@@ -309,12 +313,21 @@ class _Builder:
             spread_seconds=total.spread_seconds,
         )
 
+    def _held(self, member: Member, known_until: float) -> float | None:
+        """Seconds held while anybody looked (at least what a source saw); None: not told."""
+        pod = member.pod
+        held = None if pod is None else held_seconds(pod, self.looked, known_until)
+        seen = max((tally.allocated_seconds for tally in member.tallies.values()), default=0.0)
+        if pod is None or held is None or seen <= held:
+            return held
+        return min(seen, held_seconds(pod, self.window, known_until) or held)
+
     def _settle(self, member: Member) -> None:
         """Give the member its devices: the measured ones, and one entry for each that was not."""
         last_hour = max((tally.last_hour for tally in member.tallies.values()), default=0)
         known_until = max(self.inventory.at, last_hour + HOUR_SECONDS if last_hour else 0)
         pod = member.pod
-        held = None if pod is None else held_seconds(pod, self.looked, known_until)
+        held = self._held(member, known_until)
         member.live = self.holdings.pod_holds_now(pod, self.window, last_hour)
         member.by_inventory = held is not None
         asked = int(-(-member.asked // 1))
@@ -326,10 +339,11 @@ class _Builder:
         member.uses = [
             gpu_use(
                 tally,
-                msgspec.structs.replace(member.key, gpu_uuid=uuid, hour=0),
+                member.key,
                 member.run_id,
                 self._device(uuid, pod),
                 allocated[uuid],
+                gpu_uuid=uuid,
             )
             for uuid, tally in sorted(member.tallies.items())
         ]

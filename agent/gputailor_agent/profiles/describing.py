@@ -1,5 +1,6 @@
 """What profiles say of devices and pods, found from what is known of them."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final
@@ -57,20 +58,22 @@ def gpus_per_pod(workload: Workload, asking: list[Pod], members: list[Member]) -
 
 def full_days(uses: Iterable[GpuUse], window: Window) -> int:
     """Whole UTC days of the window in which some device was observed for 0.9 of the day."""
+    first = math.ceil(window.start / DAY_SECONDS)
+    if (first + 1) * DAY_SECONDS > window.end:
+        return 0
     best: dict[int, float] = {}
-    for use in uses:
-        if not best:
-            best = {hour: observed for hour, observed, _ in use.hours}
-            continue
-        for hour, observed, _ in use.hours:
+    told = [use.hours for use in uses if use.hours]
+    for hours in told if len(told) > 1 else ():
+        for hour, observed, _ in hours:
             if observed > best.get(hour, -1.0):
                 best[hour] = observed
     days: dict[int, float] = {}
-    for hour, observed in best.items():
+    alone = ((hour, observed) for hour, observed, _ in told[0]) if len(told) == 1 else ()
+    for hour, observed in best.items() or alone:
         day = hour // DAY_SECONDS
         days[day] = days.get(day, 0.0) + observed
     return sum(
         seconds >= FULL_DAY_SHARE * DAY_SECONDS
         for day, seconds in days.items()
-        if day * DAY_SECONDS >= window.start and (day + 1) * DAY_SECONDS <= window.end
+        if day >= first and (day + 1) * DAY_SECONDS <= window.end
     )

@@ -25,7 +25,7 @@ class Member:
     pod: Pod | None
     asked: float
     tallies: dict[str, DeviceTally] = field(default_factory=dict)
-    itself: UseSums = field(default_factory=UseSums)  # beside its devices
+    itself: UseSums | None = None  # beside its devices; None: nobody told of it
     uses: list[GpuUse] = field(default_factory=list)
     live: bool = False
     by_inventory: bool = False
@@ -43,7 +43,7 @@ class Member:
         """Whether Kubernetes or the source saw it killed for memory."""
         killed = self.pod is not None and (self.pod.oom_killed or self.pod.reason == "OOMKilled")
         told = (self.itself, *self.tallies.values())
-        return killed or any(tally.oom_kills > 0 for tally in told)
+        return killed or any(tally is not None and tally.oom_kills > 0 for tally in told)
 
 
 def filled_by(members: Iterable[Member]) -> dict[str, tuple[str, ...]]:
@@ -75,7 +75,7 @@ def _sum(members: list[Member]) -> Tally:
 
 
 def _run_use(run_id: str, members: list[Member], known: Run | None, total: Tally) -> RunUse:
-    signals = total.signals()
+    sm, kernel = total.signal("sm"), total.signal("kernel")
     started, finished, outcome = _course(members, known)
     return RunUse(
         id=run_id,
@@ -87,8 +87,8 @@ def _run_use(run_id: str, members: list[Member], known: Run | None, total: Tally
         pods=len({(member.key.pod, member.key.pod_uid) for member in members}),
         gpu_seconds=total.allocated_seconds,
         memory_peak_bytes=total.memory_peak_bytes,
-        mean_sm=signals["sm"].mean if "sm" in signals else None,
-        mean_kernel=signals["kernel"].mean if "kernel" in signals else None,
+        mean_sm=None if sm is None else sm.mean,
+        mean_kernel=None if kernel is None else kernel.mean,
     )
 
 

@@ -118,15 +118,24 @@ def _warmup(sums: UseSums) -> dict[str, Warmup]:
 
 
 def gpu_use(
-    tally: DeviceTally, key: UsageKey, run_id: str, device: Device | None, allocated_seconds: float
+    tally: DeviceTally,
+    key: UsageKey,
+    run_id: str,
+    device: Device | None,
+    allocated_seconds: float,
+    *,
+    gpu_uuid: str = "",
 ) -> GpuUse:
-    """What one container did with one device; ``allocated_seconds`` by the best clock known."""
+    """What the container of ``key`` did with one device; no ``gpu_uuid``: none was measured.
+
+    ``allocated_seconds`` by the best clock known.
+    """
     return GpuUse(
         namespace=key.namespace,
         pod=key.pod,
         pod_uid=key.pod_uid,
         container=key.container,
-        gpu_uuid=key.gpu_uuid,
+        gpu_uuid=gpu_uuid,
         run_id=run_id,
         device=device,
         allocated_seconds=quantise(allocated_seconds),
@@ -158,13 +167,24 @@ def _added(parts: list[SignalUse]) -> SignalUse:
     """Sum of one signal over devices. A single part is handed on as it is."""
     if len(parts) == 1:
         return parts[0]
-    histograms = [part.histogram for part in parts if part.histogram is not None]
+    observed = active = awaited = 0.0
+    highest: float | None = None
+    histograms = []
+    for part in parts:
+        observed += part.observed_seconds
+        active += part.active_seconds
+        awaited += part.awaited_seconds
+        maximum = part.maximum
+        if maximum is not None and (highest is None or maximum > highest):
+            highest = maximum
+        if part.histogram is not None:
+            histograms.append(part.histogram)
     return SignalUse(
-        observed_seconds=sum([part.observed_seconds for part in parts]),
-        active_seconds=sum([part.active_seconds for part in parts]),
-        maximum=max((part.maximum for part in parts if part.maximum is not None), default=None),
+        observed_seconds=observed,
+        active_seconds=active,
+        maximum=highest,
         histogram=_merged(histograms) if histograms else None,
-        awaited_seconds=sum([part.awaited_seconds for part in parts]),
+        awaited_seconds=awaited,
     )
 
 
@@ -210,6 +230,11 @@ class Tally(UseSums):
     def signals(self) -> dict[str, SignalUse]:
         """Every signal's use, by name."""
         return {name: _added(self._signals[name]) for name in sorted(self._signals)}
+
+    def signal(self, name: str) -> SignalUse | None:
+        """One signal's use; None where no device told of it."""
+        parts = self._signals.get(name)
+        return None if parts is None else _added(parts)
 
     def warmup(self) -> dict[str, Warmup]:
         """Every signal's warm-up, by name."""

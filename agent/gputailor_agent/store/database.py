@@ -8,12 +8,14 @@ of failing half-way. A file of another program is never touched: ours carries an
 import sqlite3
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
+from gputailor_agent.store.presence import MovedError, Presence
 from gputailor_agent.store.tables import SCHEMA
 
 #: "GPUt", in the header of our SQLite files.
@@ -92,13 +94,30 @@ def store_url(where: str | Path) -> URL:
     return url
 
 
+def sqlite_file(url: URL) -> Path | None:
+    """Return the file of an SQLite store; None for one in memory, or of another kind.
+
+    ``sqlite:///file:NAME?…&uri=true`` is SQLite's own way to name a file with options
+    (https://www.sqlite.org/uri.html): the scheme is no folder.
+    """
+    name = url.database or ""
+    if url.get_backend_name() != "sqlite" or name in {"", ":memory:"}:
+        return None
+    if name.startswith("file:") and url.query.get("uri"):
+        if url.query.get("mode") == "memory":
+            return None
+        name = unquote(urlsplit(name).path)
+    return Path(name) if name and name != ":memory:" else None
+
+
 def open_engine(where: str | Path) -> Engine:
     """Open the store at a path or URL, with its tables at the newest schema."""
     url = store_url(where)
     name = url.render_as_string(hide_password=True)
-    if url.get_backend_name() == "sqlite" and url.database not in {None, "", ":memory:"}:
-        name = str(url.database)
-        _prepare_folder(Path(name))
+    file = sqlite_file(url)
+    if file is not None:
+        name = str(file)
+        _prepare_folder(file)
     try:
         engine = _engine(url)
     except (NoSuchModuleError, ModuleNotFoundError) as error:
@@ -114,6 +133,10 @@ def open_engine(where: str | Path) -> Engine:
     except StoreError:
         engine.dispose()
         raise
+    if file is not None:
+        presence = Presence(file)
+        event.listen(engine, "do_connect", presence.connecting)
+        event.listen(engine, "begin", presence.beginning, insert=True)
     return engine
 
 
@@ -236,6 +259,8 @@ def _migrate(connection: Connection) -> None:
 def explained_on(error: Exception, name: str) -> StoreError:
     """Return a clear error for a failure of the store that is called ``name``."""
     cause = " ".join(str(getattr(error, "orig", error)).split())
+    if isinstance(error, MovedError):
+        return StoreError(f"the store {name} cannot be used: {cause}")
     hint = next((hint for part, hint in _HINTS.items() if part in cause), "check the address")
     kind = StoreLockedError if any(word in cause for word in _LOCKED) else StoreError
     return kind(f"the store {name} cannot be used: {cause}; {hint}")

@@ -22,7 +22,7 @@ from gputailor_agent.model.inventory import (
     Run,
     Workload,
 )
-from gputailor_agent.model.judgement import Finding, Plan
+from gputailor_agent.model.judgement import Finding, Plan, Verdict
 from gputailor_agent.model.packed import DAY_SECONDS
 from gputailor_agent.model.profile import Window
 from gputailor_agent.model.usage import HOUR_SECONDS, Device
@@ -41,6 +41,7 @@ _OWNER: Final = msgspec.msgpack.Decoder(Owner)
 _WORKLOAD: Final = msgspec.msgpack.Decoder(Workload)
 _RUN: Final = msgspec.msgpack.Decoder(Run)
 _PLAN: Final = msgspec.json.Decoder(Plan)
+_VERDICTS: Final = msgspec.json.Decoder(list[Verdict])
 _FINDING: Final = msgspec.json.Decoder(Finding)
 
 
@@ -195,11 +196,22 @@ def checkpoint(connection: Connection, name: str) -> bytes | None:
 
 
 def latest_plan(connection: Connection, cluster: str) -> Plan | None:
-    """Return the plan made last; None before the first one."""
-    table = tables.plans
-    query = select(table.c.document).where(table.c.cluster == cluster)
-    document = connection.scalar(query.order_by(table.c.made_at.desc()).limit(1))
-    return None if document is None else _PLAN.decode(document)
+    """Return the plan made last; None before the first one.
+
+    Before schema 0006 a plan's verdicts were in its document.
+    """
+    table, parts = tables.plans, tables.plan_parts
+    query = select(table.c.period, table.c.document).where(table.c.cluster == cluster)
+    record = connection.execute(query.order_by(table.c.made_at.desc()).limit(1)).one_or_none()
+    if record is None:
+        return None
+    plan = _PLAN.decode(record.document)
+    stored = select(parts.c.verdicts).where(
+        parts.c.cluster == cluster, parts.c.period == record.period
+    )
+    found = connection.execution_options(yield_per=1).scalars(stored.order_by(parts.c.place))
+    verdicts = [one for part in found for one in _VERDICTS.decode(zlib.decompress(part))]
+    return msgspec.structs.replace(plan, verdicts=(*plan.verdicts, *verdicts))
 
 
 def findings(connection: Connection, cluster: str, day: str) -> list[Finding]:

@@ -9,6 +9,7 @@ from typing import Self
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
+from gputailor_agent.model.collecting import rare_collections
 from gputailor_agent.model.inventory import Inventory, Resolution
 from gputailor_agent.model.judgement import Finding, Plan
 from gputailor_agent.model.usage import Device, UsageRow
@@ -25,6 +26,7 @@ from gputailor_agent.store.database import (
     writer,
 )
 from gputailor_agent.store.lease import Held, held
+from gputailor_agent.store.presence import MovedError
 from gputailor_agent.store.reading import KeptReport, Period
 from gputailor_agent.store.usage import StoredUse, UsageReading
 from gputailor_agent.store.writing import Transaction
@@ -95,7 +97,7 @@ class Store:
                     if self.fence is not None:
                         self.fence(made)
                     yield made
-            except DBAPIError as error:
+            except (DBAPIError, MovedError) as error:
                 raise explained(error, self._engine) from error
 
     @contextmanager
@@ -103,7 +105,7 @@ class Store:
         try:
             with snapshots(self._engine).begin() as connection:
                 yield connection
-        except DBAPIError as error:
+        except (DBAPIError, MovedError) as error:
             raise explained(error, self._engine) from error
 
     def damage(self) -> list[str]:
@@ -165,7 +167,7 @@ class Store:
 
     def inventory(self, cluster: str, at: float, *, since: float | None = None) -> Inventory:
         """Return what was asked for as last known at ``at``; ``since`` leaves older things out."""
-        with self._reading() as connection:
+        with rare_collections(), self._reading() as connection:
             return reading.inventory(connection, cluster, at, since)
 
     def resolution(self, cluster: str) -> Resolution:

@@ -13,7 +13,7 @@ from gputailor_agent.model.packed import (
     PackedUse,
     Place,
     UsagePart,
-    hour_of,
+    pack_detail,
     share_seconds,
 )
 from gputailor_agent.model.sums import sum_of_hours
@@ -56,13 +56,22 @@ _HOURS: Final = msgspec.msgpack.Decoder(list[PackedHour])
 
 def usage_columns(row: UsageRow) -> dict[str, Any]:
     """Column values of a row of ``usage_hourly``."""
-    hour = hour_of(row)
-    return {
+    detail = pack_detail(row)
+    kernel = detail.signals.get("kernel")
+    return {  # name by name: it is done for every device and hour
         **msgspec.structs.asdict(row.key),
-        **{name: getattr(hour, name) for name in FIGURES},
-        **_kernel(hour.detail.signals.get("kernel")),
+        "dialect": row.dialect,
+        "allocated_seconds": row.allocated_seconds,
+        "share": row.share,
+        "memory_peak_bytes": row.memory_peak_bytes,
+        "energy_joules": row.energy_joules,
+        "last_active": row.last_active,
+        "spread_seconds": row.spread_seconds,
+        "samples": row.samples,
+        "kernel_observed_seconds": None if kernel is None else kernel.observed,
+        "kernel_active_seconds": None if kernel is None else kernel.active,
         "histogram_edges": EDGES_VERSION,
-        "detail": _ENCODER.encode(hour.detail),
+        "detail": _ENCODER.encode(detail),
     }
 
 

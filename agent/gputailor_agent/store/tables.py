@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 #: The schema this program writes; the name of the newest migration.
-SCHEMA: Final = "0005"
+SCHEMA: Final = "0006"
 
 metadata: Final = MetaData()
 
@@ -204,7 +204,7 @@ findings: Final = Table(
     Column("document", Text, nullable=False),  # JSON
 )
 
-#: Whole plans by the UTC hour they were made in; old ones are dropped, findings stay.
+#: The newest plan, by the UTC hour it was made in; its verdicts are in ``plan_parts``.
 plans: Final = Table(
     "plans",
     metadata,
@@ -212,6 +212,16 @@ plans: Final = Table(
     _key("period"),
     Column("made_at", Double, nullable=False),
     Column("document", Text, nullable=False),  # JSON
+)
+
+#: A plan's verdicts, in its order: each part is zlib over JSON.
+plan_parts: Final = Table(
+    "plan_parts",
+    metadata,
+    _key("cluster"),
+    _key("period"),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("verdicts", LargeBinary, nullable=False),
 )
 
 #: What was reported for a period, in the words of that day; texts are zlib over UTF-8.

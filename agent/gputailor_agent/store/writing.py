@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import Connection, Table, case, delete, literal, update
 
+from gputailor_agent.model.collecting import rare_collections
 from gputailor_agent.model.inventory import Inventory, Resolution
 from gputailor_agent.model.judgement import Finding, Plan
 from gputailor_agent.model.profile import Window
@@ -20,8 +21,8 @@ from gputailor_agent.store.loading import upsert
 from gputailor_agent.store.periods import day_name, day_of, hour_name
 from gputailor_agent.store.stored import usage_columns
 
-#: Whole plans are large; what was found on each day is kept apart.
-_KEEP_PLANS_SECONDS: Final = 48 * 3600.0
+#: Verdicts that are encoded in one go, some 10 kB each.
+_VERDICTS_AT_ONCE: Final = 500
 _KEEP_REPORTS_SECONDS: Final = 400 * 86400.0
 #: Rows of usage that are turned into columns and handed to the database in one go.
 _ROWS_AT_ONCE: Final = 10_000
@@ -45,9 +46,10 @@ class Transaction:
         """Write absolute hourly rows over those of the same keys, summed up to days or not."""
         touched: set[tuple[str, int]] = set()
         left = iter(rows)
-        while some := list(islice(left, _ROWS_AT_ONCE)):
-            self.upsert(tables.usage_hourly, [usage_columns(row) for row in some])
-            touched.update((row.key.cluster, day_of(row.key.hour)) for row in some)
+        with rare_collections():
+            while some := list(islice(left, _ROWS_AT_ONCE)):
+                self.upsert(tables.usage_hourly, [usage_columns(row) for row in some])
+                touched.update((row.key.cluster, day_of(row.key.hour)) for row in some)
         days = tables.usage_days
         for cluster, day in sorted(touched):
             late = update(days).where(days.c.cluster == cluster, days.c.day == day)
@@ -156,30 +158,27 @@ class Transaction:
         self.upsert(tables.checkpoints, [{"name": name, "body": body}])
 
     def put_plan(self, plan: Plan) -> None:
-        """Write the plan of its UTC hour and what it found on its UTC day."""
+        """Write the plan over the cluster's former one, and what it found on its UTC day."""
         cluster, made_at = plan.cluster, plan.made_at
-        self.upsert(
-            tables.plans,
-            [
-                {
-                    "cluster": cluster,
-                    "period": hour_name(made_at),
-                    "made_at": made_at,
-                    "document": _JSON.encode(plan).decode(),
-                }
-            ],
-        )
-        old = tables.plans.c.made_at < made_at - _KEEP_PLANS_SECONDS
-        self._connection.execute(delete(tables.plans).where(tables.plans.c.cluster == cluster, old))
-        self.upsert(
-            tables.findings,
-            [
-                _finding(finding, made_at, primary=finding is verdict.primary)
-                for verdict in plan.verdicts
-                for finding in (verdict.primary, *verdict.alternatives)
-                if finding is not None
-            ],
-        )
+        head = msgspec.structs.replace(plan, verdicts=())
+        named = {"cluster": cluster, "period": hour_name(made_at)}
+        for table in (tables.plans, tables.plan_parts):
+            self._connection.execute(delete(table).where(table.c.cluster == cluster))
+        document = _JSON.encode(head).decode()
+        self.upsert(tables.plans, [named | {"made_at": made_at, "document": document}])
+        for place, at in enumerate(range(0, len(plan.verdicts), _VERDICTS_AT_ONCE)):
+            some = plan.verdicts[at : at + _VERDICTS_AT_ONCE]
+            packed = zlib.compress(_JSON.encode(some), 1)
+            self.upsert(tables.plan_parts, [named | {"place": place, "verdicts": packed}])
+            self.upsert(
+                tables.findings,
+                [
+                    _finding(finding, made_at, primary=finding is verdict.primary)
+                    for verdict in some
+                    for finding in (verdict.primary, *verdict.alternatives)
+                    if finding is not None
+                ],
+            )
 
     def put_report(
         self,

@@ -97,3 +97,14 @@ def test_a_small_step_back_is_waited_out(world):
     world.skew = -120
     world.live(HOUR)
     assert -1 <= world.lost() <= 120 + STEP
+
+
+@pytest.mark.parametrize(
+    ("minutes", "at"),
+    [(6, BEFORE), (10, BEFORE), (45, BEFORE + 29 * STEP), (59, 2 * HOUR + 3 * STEP)],
+)
+def test_a_step_back_costs_no_more_than_its_length(world, minutes, at):
+    world.live(at - BEFORE)
+    world.skew = -minutes * STEP
+    world.live(END - at)
+    assert -1 <= world.lost() <= minutes * STEP + 2 * STEP

@@ -30,7 +30,7 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Window
 from gputailor_agent.model.usage import Device, Histogram, SignalUse, UsageKey, UsageRow, Warmup
-from gputailor_agent.store import Store
+from gputailor_agent.store import Store, tables
 from gputailor_agent.store.migrating import newest
 from gputailor_agent.store.tables import SCHEMA, metadata
 
@@ -300,6 +300,31 @@ def test_the_latest_plan_comes_back_with_the_days_findings(store):
             tx.put_plan(plan(made_at))
     assert store.latest_plan("c1") == plan(HOUR + 3600)
     assert [found.rule for found in store.findings("c1", "2027-01-15")] == ["idle"]
+
+
+def test_a_plan_of_many_workloads_comes_back_in_its_order(store):
+    small = plan(HOUR)
+    (one,) = small.verdicts
+    large = msgspec.structs.replace(
+        small,
+        made_at=HOUR + 3600,
+        verdicts=tuple(msgspec.structs.replace(one, gpu_hours=float(at)) for at in range(1203)),
+    )
+    for made in (small, large):
+        with store.transaction() as tx:
+            tx.put_plan(made)
+    assert store.latest_plan("c1") == large
+    with store.transaction() as tx:
+        tx.put_plan(small)  # shorter again: nothing of the former stays
+    assert store.latest_plan("c1") == small
+
+
+def test_a_plan_that_an_earlier_release_kept_in_one_piece_is_read(store):
+    kept = plan(HOUR)
+    row = {"cluster": "c1", "period": "2027-01-15T01", "made_at": kept.made_at}
+    with store.transaction() as tx:
+        tx.upsert(tables.plans, [row | {"document": msgspec.json.encode(kept).decode()}])
+    assert store.latest_plan("c1") == kept
 
 
 def test_the_migrations_make_exactly_the_tables_of_the_code(store):
