@@ -50,6 +50,7 @@ def gpu_node(fake_driver, fake_nvml_library, tmp_path):
     return fake_driver.environment(fake_nvml_library, commands.surroundings(tmp_path))
 
 
+@pytest.mark.system
 @runs(SIMULATE, EXPLAIN)
 def test_the_explanation_that_is_shown_is_what_the_simulated_files_give(tmp_path, env):
     told = commands.run(SIMULATE, tmp_path, env)
@@ -85,6 +86,7 @@ def test_the_exporter_serves_what_the_driver_says(typed, gpu_node):
     assert exporter.interrupt() == 0
 
 
+@pytest.mark.system
 @runs(NOT_IN_KUBERNETES)
 def test_outside_kubernetes_users_stand_in_for_pods(typed, gpu_node):
     exporter = typed(NOT_IN_KUBERNETES, gpu_node | {"GPUTAILOR_EXPORTER_LISTEN": "127.0.0.1:0"})
@@ -107,6 +109,7 @@ def test_check_tells_what_can_be_read_on_a_node(gpu_node, tmp_path):
     assert re.search(r"kernel +(ok|yes|readable)", told), told
 
 
+@pytest.mark.system
 @runs(SERVE, REPORT, DOCTOR)
 def test_an_agent_scrapes_stores_and_a_report_comes_from_its_store(tmp_path, env, typed):
     scenario = "--scenario demo --node a100-0"

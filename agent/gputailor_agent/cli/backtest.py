@@ -16,9 +16,10 @@ from gputailor_agent.cli.judged import judging
 from gputailor_agent.cli.stored import check_there, stored_window
 from gputailor_agent.cli.terminal import answer, look, working
 from gputailor_agent.cli.windows import parse_time
-from gputailor_agent.evaluation.backtest import History, Replay, Settings, outcome_of, replay
+from gputailor_agent.evaluation.backtest import History, Settings, outcome_of, replay
 from gputailor_agent.evaluation.base import Outcome
 from gputailor_agent.evaluation.pages import as_json, section
+from gputailor_agent.evaluation.plots import write_plots
 from gputailor_agent.model.usage import HOUR_SECONDS
 from gputailor_agent.reports import console, markdown
 from gputailor_agent.reports.document import Document
@@ -31,7 +32,7 @@ _EPILOG: Final = """Examples:
 
   gputailor backtest --archive metrics/ --inventory cluster.yaml --every 1h --output json
 
-  gputailor backtest --store gputailor.db --thresholds mine.yaml
+  gputailor backtest --store gputailor.db --thresholds mine.yaml --plots backtest/
 """
 _OUTPUTS: Final = ("table", "json", "markdown")
 _LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)([hd])")
@@ -51,6 +52,9 @@ def backtest(
     window: Annotated[
         str, typer.Option("--window", help="How far each moment looks back: 14d.")
     ] = "14d",
+    plots: Annotated[
+        Path | None, typer.Option("--plots", help="Write plots (SVG) to this folder, too.")
+    ] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="table, json or markdown.")] = (
         "table"
     ),
@@ -71,11 +75,22 @@ def backtest(
     catalogue = load_catalogue(inputs.prices)
     with working("Replaying") as tick:
         told = replay(history, catalogue, settings, progress=tick)
-    answer(_drawn(told, output))
-
-
-def _drawn(told: Replay, output: str) -> str:
     outcome = outcome_of(told)
+    if plots is not None:
+        _write(outcome, plots)
+    answer(_drawn(outcome, output))
+
+
+def _write(outcome: Outcome, folder: Path) -> None:
+    try:
+        write_plots([outcome], folder)
+    except OSError as error:
+        raise CommandError(
+            f"--plots: {folder} cannot be written: {error.strerror}; give a folder that can"
+        ) from error
+
+
+def _drawn(outcome: Outcome, output: str) -> str:
     if output == "json":
         return as_json([outcome])
     document = _document(outcome)

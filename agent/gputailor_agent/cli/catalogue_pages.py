@@ -79,7 +79,8 @@ def device_page(lines: Sequence[DeviceLine], today: date, max_age_days: float) -
     notes = (
         "usable: memory as a driver reports it, where known, else the decimal reading of the "
         "name. FP16, FP8: dense tensor TFLOPS. on demand: per GPU hour, ~ for a median over "
-        "providers. unknown: no public source, or sources that differ. Sources: --output json."
+        "providers. unknown: no public source, or sources that differ. ?: not found at a second "
+        "place, so advice that rests on it is less sure. Sources: --output json."
     )
     return _page(counted(len(rows), "accelerator"), Table(columns=tuple(columns), rows=rows), notes)
 
@@ -96,8 +97,8 @@ def _device_row(line: DeviceLine, today: date, max_age_days: float) -> tuple[str
         device.vendor or units.UNKNOWN,
         units.size(device.usable_memory_bytes),
         scaled(device.bandwidth_bytes_per_second, _GIGA),
-        scaled(device.fp16_tensor_flops, _TERA),
-        scaled(device.dense_flops.get("fp8"), _TERA),
+        scaled(device.fp16_tensor_flops, _TERA) + ("?" if device.tensor_unconfirmed else ""),
+        scaled(device.dense_flops.get("fp8"), _TERA) + ("?" if "fp8" in device.unconfirmed else ""),
         units.count(device.sm_count),
         units.count(device.tdp_watts),
         device.compute_capability or "-",

@@ -104,7 +104,8 @@ def _settings() -> str:
         (
             "`gputailor serve` takes each of these as a flag, as an environment variable or as a "
             "key of the YAML file given with `--config`, in this order. Those of delivery "
-            "([delivery.md](delivery.md)) have no flag: command lines can be read by others."
+            "([delivery.md](delivery.md)) and of who is let in to page and API "
+            "([web.md](web.md)) have no flag: command lines can be read by others."
         ),
         "",
         "| key | environment | default | meaning |",

@@ -170,6 +170,11 @@ def estimate(
     settings: Training | Serving
     try:
         shape = _shape(model)
+        if train and lora is not None and 0 < shape.hidden < lora:
+            raise UsageError(
+                f"--lora: expected a rank of at most {shape.hidden}, the model's own width, found "
+                f"{lora}"
+            )
         if train:
             settings = Training(
                 precision=precision.value,

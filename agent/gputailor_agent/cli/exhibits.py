@@ -10,7 +10,7 @@ from gputailor_agent.model.judgement import Plan
 from gputailor_agent.reports.formats import formats, render
 
 _PROGRAM: Final = (sys.executable, "-m", "gputailor_agent.cli.entry")
-_ENDINGS: Final = {"html": "html", "markdown": "md", "json": "json"}
+_ENDINGS: Final = {"html": "html", "markdown": "md", "text": "txt", "json": "json", "csv": "csv"}
 
 
 def write_exhibits(plan: Plan, folder: Path) -> Iterator[str]:

@@ -4,7 +4,7 @@ Its client and the store are imported only then: other commands must not pay for
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gputailor_agent.rollup.history import History
     from gputailor_agent.sources.prometheus import Access, Budget, PrometheusSource
     from gputailor_agent.sources.prometheus.client import PrometheusClient
+    from gputailor_agent.sources.prometheus.container_readings import AskedContainer
     from gputailor_agent.sources.prometheus.kube_state import KubeStateReader
     from gputailor_agent.store import Store
 
@@ -48,8 +49,16 @@ class PrometheusAccess:
         """Whether one is to be asked at all."""
         return bool(self.url)
 
-    def source(self, cluster: str, *, attempts: int = 5) -> "PrometheusSource":
-        """The server as a source, to be closed; raises ``PrometheusError`` for a wrong address."""
+    def source(
+        self, cluster: str, *, attempts: int = 5, asked: "Collection[AskedContainer]" = ()
+    ) -> "PrometheusSource":
+        """The server as a source, to be closed; raises ``PrometheusError`` for a wrong address.
+
+        ``asked``: containers of the inventory, beside those of kube-state-metrics in the server.
+        """
+        from gputailor_agent.inventory.kube_state_metrics import (  # noqa: PLC0415
+            accelerator_pattern,
+        )
         from gputailor_agent.sources.prometheus import PrometheusSource  # noqa: PLC0415
 
         return PrometheusSource(
@@ -58,6 +67,8 @@ class PrometheusAccess:
             access=self._access(attempts),
             budget=self._budget(),
             labels=self.labels,
+            accelerators=accelerator_pattern(),
+            asked=asked,
         )
 
     def states(self, *, attempts: int = 5) -> "KubeStateReader":
@@ -130,12 +141,14 @@ def access_of(
 
 def pairs(option: str, sign: str, texts: Sequence[str]) -> dict[str, str]:
     """Names and values of ``NAME: VALUE`` or ``NAME=VALUE``."""
-    found = {}
+    found: dict[str, str] = {}
     for text in texts:
         name, there, value = text.partition(sign)
         if not there or not name.strip():
             # what stands there may be a secret: it is not repeated
             raise UsageError(f"{option}: expected NAME{sign}VALUE, found no '{sign}' after a name")
+        if name.strip() in found:  # nobody could tell which of the two counts
+            raise UsageError(f"{option}: {name.strip()} was given twice; give it once")
         found[name.strip()] = value.strip()
     return found
 
@@ -152,14 +165,18 @@ def read_history(
     cluster: str,
     window: "Window",
     *,
+    inventory: Inventory | None = None,
     store: "Store | None" = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> "History":
-    """Read the window; raises ``PrometheusError``, and ``CommandError`` where it holds nothing."""
+    """Read the window; raises ``PrometheusError``, and ``CommandError`` where it holds nothing.
+
+    ``inventory``: whose containers are read, too, where no exporter names them.
+    """
     from gputailor_agent.rollup.history import read_window  # noqa: PLC0415 - see above
 
     reachable(access, now=window.end)  # a wrong address is told at once, not after many attempts
-    with access.source(cluster) as source:
+    with access.source(cluster, asked=asked_containers(inventory)) as source:
         _check_span(source, window)
         found = read_window(source, window.start, window.end, store, progress)
         if not found.rows:
@@ -168,6 +185,29 @@ def read_history(
                 f"{source.address} has GPU metrics, but none of this time that could be read{told}"
             )
     return found
+
+
+def asked_containers(inventory: Inventory | None) -> "list[AskedContainer]":
+    """Containers of the inventory that asked for devices and may have run."""
+    from gputailor_agent.sources.prometheus.container_readings import (  # noqa: PLC0415 - see above
+        AskedContainer,
+    )
+
+    return [
+        AskedContainer(
+            namespace=pod.namespace,
+            pod=pod.name,
+            pod_uid=pod.uid,
+            container=container.name,
+            node=pod.node,
+            began=pod.created,
+            ended=pod.finished,
+        )
+        for pod in (inventory.pods if inventory is not None else ())
+        if pod.node and not pod.template
+        for container in pod.containers
+        if any(ask.count > 0 for ask in container.gpus)
+    ]
 
 
 def nameless(rows: Iterable[UsageRow], inventory: Inventory) -> tuple[str, ...]:

@@ -124,7 +124,9 @@ def _assess_prometheus(inputs: Inputs) -> Assessment:
         inventory = read_asked(inputs, paths, window.end) if asked else None
     server = _server(inputs, now)
     with working("Reading the Prometheus") as tick, _cache(inputs.store) as store:
-        found = read_history(server, inputs.cluster, window, store=store, progress=tick)
+        found = read_history(
+            server, inputs.cluster, window, inventory=inventory, store=store, progress=tick
+        )
     if inventory is None:
         with working("Reading what kube-state-metrics told"):
             inventory = read_recorded(server, inputs.cluster, window)

@@ -9,6 +9,7 @@ import typer
 import yaml
 
 from gputailor_agent.cli.errors import UsageError
+from gputailor_agent.reports.catalogues import UnknownLanguageError, catalogue, names
 from gputailor_agent.reports.formats import Format, UnknownFormatError, find, formats
 from gputailor_agent.rules import RuleSettings, SettingsError, check_settings
 
@@ -76,7 +77,7 @@ Namespaces = Annotated[
     typer.Option(
         "--namespace",
         "-n",
-        help="Ask only about this namespace of the live cluster: a name, a pattern such as "
+        help="Only this namespace, of the live cluster or of a store: a name, a pattern such as "
         "'team-*', or '!PATTERN' for all but those. Repeatable.",
         rich_help_panel=INPUTS,
     ),
@@ -240,6 +241,34 @@ Output = Annotated[
     ),
 ]
 
+Language = Annotated[
+    str,
+    typer.Option(
+        "--language",
+        envvar="GPUTAILOR_LANGUAGE",
+        help=f"Language of the answer: {' or '.join(names())}.",
+        autocompletion=lambda: list(names()),
+        rich_help_panel=ANSWER,
+    ),
+]
+Teams = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--team",
+        help="Report on this team's workloads only. Repeatable.",
+        rich_help_panel=ANSWER,
+    ),
+]
+Owners = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--owner",
+        help="Report only on workloads of this person, as annotations and labels name them "
+        "(docs/reports.md). Repeatable.",
+        rich_help_panel=ANSWER,
+    ),
+]
+
 #: What ``--cluster`` is when nobody says.
 DEFAULT_CLUSTER: Final = "default"
 
@@ -295,6 +324,14 @@ def _number(value: object, where: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
     raise UsageError(f"{where}: expected a number, found {value!r}")
+
+
+def spoken_language(name: str) -> str:
+    """The language of ``--language``; a wrong name is wrong usage."""
+    try:
+        return catalogue(name).name
+    except UnknownLanguageError as error:
+        raise UsageError(f"--language: {error}") from error
 
 
 def store_file(url: str) -> Path | None:

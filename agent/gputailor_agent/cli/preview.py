@@ -10,10 +10,13 @@ import typer
 
 from gputailor_agent.cli import options
 from gputailor_agent.cli.errors import CommandError
-from gputailor_agent.cli.inputs import Inputs, assess_inputs
+from gputailor_agent.cli.inputs import Inputs
+from gputailor_agent.cli.reported import report_of
 from gputailor_agent.cli.settings import load_settings
 from gputailor_agent.cli.terminal import answer
 from gputailor_agent.model.judgement import Plan
+from gputailor_agent.reports.beside import NOTHING, Beside
+from gputailor_agent.reports.catalogues import ENGLISH, speaking
 from gputailor_agent.reports.delivery import mail
 from gputailor_agent.reports.delivery.content import report_content
 from gputailor_agent.reports.delivery.settings import DeliverySettings
@@ -55,6 +58,7 @@ def preview(
     until: options.Until = None,
     cluster: options.Cluster = options.DEFAULT_CLUSTER,
     store: options.Store = None,
+    language: options.Language = ENGLISH,
 ) -> None:
     """Write the weekly report as it would be mailed now: HTML, Markdown, JSON and the mail itself.
 
@@ -63,29 +67,36 @@ def preview(
     """
     settings = load_settings({}, config)
     named = cluster != options.DEFAULT_CLUSTER
-    assessed = assess_inputs(
-        Inputs(
-            archive=tuple(archive or ()),
-            inventory=tuple(inventory or ()),
-            team_keys=settings.team_keys,
-            prices=prices or settings.prices,
-            since=since,
-            until=until,
-            cluster=cluster if named else settings.cluster,
-            store=store or (settings.store if not archive else None),
-        )
+    asked = Inputs(
+        archive=tuple(archive or ()),
+        inventory=tuple(inventory or ()),
+        team_keys=settings.team_keys,
+        prices=prices or settings.prices,
+        since=since,
+        until=until,
+        cluster=cluster if named else settings.cluster,
+        store=store or (settings.store if not archive else None),
     )
-    for path in write_preview(assessed.plan, out, settings.delivery, at=time.time()):
-        answer(str(path))
+    with speaking(options.spoken_language(language)):
+        plan, beside = report_of(asked)
+        for path in write_preview(plan, out, settings.delivery, at=time.time(), beside=beside):
+            answer(str(path))
 
 
-def write_preview(plan: Plan, folder: Path, settings: DeliverySettings, *, at: float) -> list[Path]:
+def write_preview(
+    plan: Plan,
+    folder: Path,
+    settings: DeliverySettings,
+    *,
+    at: float,
+    beside: Beside = NOTHING,
+) -> list[Path]:
     """Write what would be sent of ``plan`` at ``at`` (Unix seconds); returns the files' paths.
 
     Raises ``CommandError`` where the folder cannot be written.
     """
     period = f"{hour_name(at)}:00"
-    made = report_content(plan, period, public_url=settings.public_url)
+    made = report_content(plan, period, public_url=settings.public_url, beside=beside)
     addressed = replace(settings, mail_from=settings.mail_from or _FROM)
     texts: dict[str, bytes] = {
         "report.html": made.html.encode(),

@@ -6,11 +6,14 @@ import typer
 
 from gputailor_agent.cli import options
 from gputailor_agent.cli.errors import THRESHOLD_EXCEEDED
-from gputailor_agent.cli.inputs import Inputs, assess_inputs
+from gputailor_agent.cli.inputs import Inputs
 from gputailor_agent.cli.judged import judging
+from gputailor_agent.cli.reported import report_of
 from gputailor_agent.cli.terminal import answer, look, tell
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.reports import units
+from gputailor_agent.reports.catalogues import ENGLISH, speaking
+from gputailor_agent.reports.scoping import Scope
 
 _EPILOG = """Examples:
 
@@ -28,6 +31,8 @@ _EPILOG = """Examples:
 
   gputailor report --store sqlite:///gputailor.db --output json
 
+  gputailor report --store "$DB" --team vision --language zh --output html > vision.html
+
   gputailor report --store "$DB" --fail-on-saving 1000       # exit 3 when more can be saved
 """
 
@@ -41,6 +46,9 @@ def report(
     *,
     inputs: Inputs,
     output: options.Output = "table",
+    language: options.Language = ENGLISH,
+    team: options.Teams = None,
+    owner: options.Owners = None,
     fail_on_saving: Annotated[
         float | None,
         typer.Option(
@@ -57,14 +65,17 @@ def report(
     Usage comes from a Prometheus (--prometheus-url), from files (--archive) or from an agent's
     --store; what was asked for from the cluster itself (--context, --kubernetes), from files
     (--inventory), or else from kube-state-metrics in the Prometheus. What was not measured is shown
-    as unknown, with the reason.
+    as unknown, with the reason. With --team, --owner or --namespace it is of those workloads only.
     """
     shape = options.output_format(output)
-    assessed = assess_inputs(inputs)
-    answer(shape.plan(assessed.plan, look()))
-    if fail_on_saving is not None and exceeds(assessed.plan, fail_on_saving):
+    spoken = options.spoken_language(language)
+    with speaking(spoken):
+        scope = Scope(teams=tuple(team or ()), owners=tuple(owner or ()))
+        plan, beside = report_of(inputs, scope)
+        answer(shape.plan(plan, look(), beside))
+    if fail_on_saving is not None and exceeds(plan, fail_on_saving):
         tell(
-            f"{units.money(assessed.plan.saving_money_per_month, per='month')} can be saved, "
+            f"{units.money(plan.saving_money_per_month, per='month')} can be saved, "
             f"more than --fail-on-saving {fail_on_saving:g}"
         )
         raise typer.Exit(THRESHOLD_EXCEEDED)

@@ -26,6 +26,7 @@ RELOADED: Final = frozenset(
         "public_url",
         "recommend_seconds",
         "report_cron",
+        "report_language",
         "report_time_zone",
         "scrape_seconds",
         "scrape_timeout_seconds",
@@ -54,6 +55,14 @@ ReportTimeZone = Annotated[
     typer.Option(
         "--report-time-zone",
         help="Time zone of --report-cron, e.g. Europe/Berlin.",
+        rich_help_panel=RUNNING,
+    ),
+]
+ReportLanguage = Annotated[
+    str | None,
+    typer.Option(
+        "--report-language",
+        help="Language of the weekly report: en or zh.",
         rich_help_panel=RUNNING,
     ),
 ]
@@ -102,6 +111,9 @@ class RunningKeys(BaseSettings):
 
     report_time_zone: str = Field(
         "UTC", description="Time zone of report_cron, by its IANA name, e.g. `Europe/Berlin`."
+    )
+    report_language: Literal["en", "zh"] = Field(
+        "en", description="Language of the weekly report: `en` (English) or `zh` (Chinese)."
     )
     jitter_seconds: float = Field(
         0.0,

@@ -30,6 +30,17 @@ def run(capsys, *arguments) -> tuple[int, str, str]:
     return code, out, err
 
 
+def filled_store(tmp_path) -> tuple[str, ...]:
+    """The options of a store that an agent filled with two days of the cluster's use."""
+    cluster = read_inventory([inventory(tmp_path)], "demo", START + 48 * HOUR)
+    history = History(pages=pages(tmp_path), manifests=tmp_path, nodes=("n1",))
+    with Store.open(tmp_path / "agent.db") as store:
+        assert fill(store, history) == 96
+        with store.transaction() as transaction:
+            transaction.put_inventory(cluster)
+    return ("--store", f"sqlite:///{tmp_path / 'agent.db'}", "--cluster", "demo")
+
+
 def cluster(tmp_path):
     return ("--archive", pages(tmp_path), "--inventory", inventory(tmp_path))
 
@@ -266,13 +277,7 @@ def test_wrong_thresholds_are_told_with_their_place(capsys, tmp_path, text, told
 
 def test_report_and_explain_read_what_an_agent_stored(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(inputs.time, "time", lambda: START + 49 * HOUR)
-    cluster = read_inventory([inventory(tmp_path)], "demo", START + 48 * HOUR)
-    history = History(pages=pages(tmp_path), manifests=tmp_path, nodes=("n1",))
-    with Store.open(tmp_path / "agent.db") as store:
-        assert fill(store, history) == 96
-        with store.transaction() as transaction:
-            transaction.put_inventory(cluster)
-    given = ("--store", f"sqlite:///{tmp_path / 'agent.db'}", "--cluster", "demo")
+    given = filled_store(tmp_path)
     code, out, _ = run(capsys, "report", *given)
     assert code == 0
     assert "2025-11-29 00:00 UTC to 2025-12-01 00:00 UTC (2 d)" in out

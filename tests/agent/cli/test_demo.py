@@ -86,7 +86,7 @@ def test_once_reports_scrapes_live_and_leaves_nothing(scenario):
         "rules",
     }
     reports = [Path(path) for path in re.findall(r"weekly report: (\S+)", err)]
-    assert {path.suffix for path in reports} == {".html", ".md", ".json"}
+    assert {path.suffix for path in reports} == {".html", ".md", ".txt", ".json", ".csv"}
     for path in reports:
         assert "demo" in path.read_text("utf-8")
 

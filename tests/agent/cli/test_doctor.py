@@ -10,7 +10,7 @@ from gputailor_agent.cli import app, checks, cluster_checks, doctor, prometheus_
 from gputailor_agent.cli.clusters import ClusterAccess
 from gputailor_agent.cli.histories import PrometheusAccess
 from tests.agent.cli.name_server import prometheus_with
-from tests.agent.inventory.live.api_server import ApiServer
+from tests.agent.inventory.live.api_server import ApiServer, Fault, status
 from tests.agent.inventory.live.conftest import kubeconfig_of
 from tests.agent.inventory.live.objects import deployment_of_two, node
 
@@ -95,7 +95,8 @@ def test_a_kubeconfig_that_is_named_but_missing_is_a_problem(tmp_path, monkeypat
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     (check,) = cluster_checks.cluster_checks(ClusterAccess())
     assert check.standing == "problem"
-    assert "--kubeconfig PATH or set KUBECONFIG" in check.found
+    assert "there is no kubeconfig at" in check.found
+    assert check.advice.startswith("give --kubeconfig PATH or set KUBECONFIG, or work from files")
 
 
 def test_no_kubeconfig_at_all_is_only_a_note(tmp_path, monkeypatch):
@@ -128,6 +129,10 @@ def test_one_reading_of_the_cluster_is_told(cluster):
     assert len(inventory.pods) == 2
 
 
+def prometheus(**spec):
+    return {"metadata": {"name": "main", "namespace": "monitoring"}, "spec": spec}
+
+
 MONITOR = {"metadata": {"name": "gputailor-exporter", "namespace": "gpu", "labels": {"a": "b"}}}
 
 
@@ -143,22 +148,89 @@ MONITOR = {"metadata": {"name": "gputailor-exporter", "namespace": "gpu", "label
     ],
 )
 def test_a_monitor_is_taken_or_lacks_a_label(selector, standing):
-    assert cluster_checks.monitor_check("ServiceMonitor", MONITOR, [selector]).standing == standing
+    server = prometheus(serviceMonitorSelector=selector, serviceMonitorNamespaceSelector={})
+    assert cluster_checks.monitor_check("ServiceMonitor", MONITOR, [server]).standing == standing
 
 
 def test_the_label_that_a_monitor_lacks_comes_with_the_command():
-    check = cluster_checks.monitor_check(
-        "ServiceMonitor", MONITOR, [{"matchLabels": {"release": "kps"}}]
-    )
+    server = prometheus(serviceMonitorSelector={"matchLabels": {"release": "kps"}})
+    check = cluster_checks.monitor_check("ServiceMonitor", MONITOR, [server])
     assert "lacks the label release=kps" in check.found
     command = "kubectl label servicemonitor -n gpu gputailor-exporter release=kps"
     assert check.advice.startswith(command)
 
 
+@pytest.mark.parametrize(
+    ("selector", "told", "advice"),
+    [
+        (None, "problem", "set serviceMonitorNamespaceSelector of the Prometheus monitoring/main"),
+        ({"matchLabels": {"scrape": "yes"}}, "problem", "kubectl label namespace gpu scrape=yes"),
+        ({"matchLabels": {"kind": "gpus"}}, "ok", ""),
+        ({}, "ok", ""),
+    ],
+)
+def test_a_monitor_in_a_namespace_that_no_prometheus_looks_into_is_told(selector, told, advice):
+    server = prometheus(serviceMonitorSelector={}, serviceMonitorNamespaceSelector=selector)
+    spaces = {"gpu": {"kind": "gpus"}}
+    check = cluster_checks.monitor_check("ServiceMonitor", MONITOR, [server], spaces)
+    assert check.standing == told
+    assert check.advice.startswith(advice)
+
+
+def test_a_monitor_beside_its_prometheus_needs_no_selector_of_namespaces():
+    server = prometheus(serviceMonitorSelector={})
+    beside = {"metadata": {**MONITOR["metadata"], "namespace": "monitoring"}}
+    assert cluster_checks.monitor_check("ServiceMonitor", beside, [server]).standing == "ok"
+
+
+def test_a_namespace_that_is_not_there_is_told(cluster):
+    access = ClusterAccess(namespaces=("team-x",))
+    _, checks = cluster_checks.inventory_checks(access, 1_800_000_000.0)
+    (note,) = [one for one in checks if "team-x" in one.found]
+    assert note.found == "namespace 'team-x' is not there"
+    assert note.advice == "check --namespace (kubectl get namespaces)"
+
+
+@pytest.mark.parametrize(
+    ("change", "found", "advice"),
+    [
+        ({"server": ""}, "cluster 'lab' has no server address", "expected server: https://"),
+        ({"server": "http://127.0.0.1:1", "proxy-url": "http://127.0.0.1:1"},
+         "Unable to connect to proxy", "does the proxy run (proxy-url, HTTPS_PROXY)"),
+        ({"server": "http://127.0.0.1:1"}, "refused", "is the address right"),
+    ],
+)  # fmt: skip
+def test_a_kubeconfig_that_leads_nowhere_is_told_with_the_place_to_look_at(
+    tmp_path, monkeypatch, change, found, advice
+):
+    config = kubeconfig_of("")
+    config["clusters"][0]["cluster"] = change
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(config), "utf-8")
+    (check,) = cluster_checks.cluster_checks(ClusterAccess(kubeconfig=path))
+    assert found in check.found
+    assert check.advice.startswith(advice)
+
+
+def test_who_shows_nothing_is_told_to_log_in(cluster):
+    said = 'selfsubjectaccessreviews is forbidden: User "system:anonymous" cannot create'
+    cluster.fail("*selfsubjectaccessreviews*", Fault(status=403, body=status(403, said)))
+    (check,) = cluster_checks.cluster_checks(ClusterAccess())
+    assert "has no credentials: log in" in check.advice
+
+
+def test_http_where_tls_is_wanted_is_told(cluster):
+    said = b"Client sent an HTTP request to an HTTPS server."
+    cluster.fail("*selfsubjectaccessreviews*", Fault(status=400, body=said))
+    (check,) = cluster_checks.cluster_checks(ClusterAccess())
+    assert check.advice.startswith("write https:// before the server's address")
+
+
 def test_a_wrong_context_is_a_problem_that_names_those_there_are(cluster):
     (check,) = cluster_checks.cluster_checks(ClusterAccess(context="lap"))
     assert check.standing == "problem"
-    assert "contexts there are: lab" in check.found
+    assert "there is no context 'lap'" in check.found
+    assert check.advice.startswith("contexts there are: lab; or work from files")
 
 
 def test_a_prometheus_that_does_not_answer_is_a_problem():
@@ -214,3 +286,27 @@ def test_one_of_a_thing_is_told_as_one(monkeypatch, capsys):
     assert app.run("gputailor", ["doctor"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "all measured: 1 node with GPUs" in told
+
+
+def test_how_to_grant_what_is_missing_fits_the_place(cluster):
+    cluster.granted = lambda attributes: attributes["resource"] not in {"nodes", "pods"}
+    _, pods, nodes = cluster_checks.cluster_checks(ClusterAccess())
+    assert pods.advice == (
+        "grant the ClusterRole and bind it: docs/kubernetes.md, or name namespaces with --namespace"
+    )
+    assert nodes.advice == "grant the ClusterRole and bind it: docs/kubernetes.md"
+    _, pods, nodes = cluster_checks.cluster_checks(ClusterAccess(namespaces=("team-a",)))
+    assert pods.advice == "grant the Role in team-a and bind it: docs/kubernetes.md"
+    assert nodes.advice == "grant the ClusterRole and bind it: docs/kubernetes.md"
+
+
+def test_what_is_missing_for_one_reason_is_told_in_one_line(cluster):
+    cluster.granted = lambda attributes: attributes["group"] != "apps"
+    _, line = cluster_checks.cluster_checks(ClusterAccess())
+    assert "get, list on replicasets.apps, deployments.apps, statefulsets.apps" in line.found
+
+
+def test_a_note_of_the_reading_carries_its_own_fix(cluster):
+    cluster.forbidden.add("nodes")
+    _, checks = cluster_checks.inventory_checks(ClusterAccess(), 1_800_000_000.0)
+    assert checks[1].advice == "grant list and watch on nodes by a ClusterRole (docs/kubernetes.md)"

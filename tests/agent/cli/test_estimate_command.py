@@ -130,3 +130,16 @@ def test_wrong_usage_exits_2_and_says_what_to_do(capsys, arguments, told):
     code, _, err = run(capsys, *arguments)
     assert code == 2
     assert told in err
+
+
+def test_an_adapter_wider_than_the_model_is_refused(capsys):
+    code, _, err = run(capsys, "config.json", "--train", "--lora", 4097)
+    assert code == 2
+    assert "--lora: expected a rank of at most 4096" in err
+    assert run(capsys, "config.json", "--train", "--lora", 4096)[0] == 0
+
+
+def test_no_parameters_are_no_model(capsys):
+    code, _, err = run(capsys, "0B")
+    assert code == 2
+    assert "a parameter count such as 7B" in err

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from gputailor_agent.cli import app
 from gputailor_agent.cli.errors import CommandError, UsageError
-from gputailor_agent.cli.histories import access_of, asked_window, nameless, pairs
+from gputailor_agent.cli.histories import access_of, asked_containers, asked_window, nameless, pairs
 from gputailor_agent.cli.serve import build_service
 from gputailor_agent.cli.settings import load_settings
 from gputailor_agent.model.containers import CONTAINER_ITSELF
@@ -74,6 +74,25 @@ def test_a_header_or_label_without_a_value_is_wrong_usage(capsys, option, value)
 def test_options_of_a_prometheus_without_its_url_are_wrong_usage():
     with pytest.raises(UsageError, match="add --prometheus-url"):
         access_of(None, headers=["X: y"])
+
+
+def test_a_name_that_is_given_twice_is_refused():
+    with pytest.raises(UsageError, match="--x: cluster was given twice"):
+        pairs("--x", "=", ["cluster=a", "cluster = b"])
+
+
+def test_containers_that_asked_are_those_of_pods_that_may_have_run():
+    ran = make.pod("ran", gpus=1)
+    others = [
+        make.pod("web", gpus=0),
+        replace(make.pod("waits", gpus=1), node=None),
+        replace(make.pod("shape", gpus=1), template=True),
+    ]
+    inventory = Inventory(cluster="c", at=make.NOW, pods=(ran, *others))
+    (asked,) = asked_containers(inventory)
+    assert (asked.pod, asked.pod_uid, asked.node) == (ran.name, ran.uid, ran.node)
+    assert (asked.began, asked.ended) == (ran.created, ran.finished)
+    assert asked_containers(None) == []
 
 
 def test_pairs_keep_what_stands_behind_the_first_sign():

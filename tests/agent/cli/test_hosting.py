@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import ExitStack
 
@@ -14,7 +15,8 @@ from prometheus_client import CollectorRegistry
 
 from gputailor_agent.cli.errors import CommandError, UsageError
 from gputailor_agent.cli.hosting import check_address, leaving, serving, stopping
-from gputailor_agent.cli.serve import build_service
+from gputailor_agent.cli.reloading import hearing
+from gputailor_agent.cli.serve import build_service, serve
 from gputailor_agent.cli.settings import AgentSettings
 from gputailor_agent.rules.base import RuleSettings
 from gputailor_agent.sources.scrape import ScrapeSource
@@ -87,6 +89,43 @@ def test_nothing_breaks_into_the_cleaning_up():
         with leaving(asked):
             pass
     assert done == [None]
+
+
+def test_signals_that_come_in_the_middle_of_looking_for_them_never_hang():
+    heard = 0
+    with hearing() as hup:
+        done = threading.Event()
+
+        def insist():
+            while not done.is_set():
+                os.kill(os.getpid(), signal.SIGHUP)
+
+        sender = threading.Thread(target=insist)
+        sender.start()
+        try:
+            end = time.monotonic() + 0.3
+            while time.monotonic() < end:
+                heard += hup.wait(0.01)
+                hup.clear()
+        finally:
+            done.set()
+            sender.join()
+    assert heard > 10
+
+
+def test_a_start_that_fails_leaves_neither_a_lease_nor_pages(tmp_path, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no more threads")
+
+    monkeypatch.setattr("gputailor_agent.schedule.service.build_scheduler", fail)
+    path = str(tmp_path / "agent.db")
+    with pytest.raises(RuntimeError, match="no more threads"):
+        serve(
+            target=["127.0.0.1:9"], cluster="c1", store=path, listen="127.0.0.1:0", kubernetes=False
+        )
+    with Store.open(path) as store:
+        assert store.holder("c1").until == 0  # given back: the next one begins at once
+    assert "pages" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_serve_runs_and_ends_cleanly_on_sigterm(tmp_path):

@@ -19,6 +19,7 @@ from gputailor_agent.cli.settings import (
     split_listen,
     threshold,
 )
+from gputailor_agent.cli.web import WebKeys
 from gputailor_agent.inventory.identity import IdentitySettings
 
 
@@ -177,7 +178,7 @@ def test_the_keys_that_name_a_team_are_settings_of_the_judging(tmp_path, monkeyp
     )
 
 
-def test_every_setting_but_those_of_delivery_can_be_given_as_a_flag():
+def test_every_setting_but_those_of_delivery_and_access_can_be_given_as_a_flag():
     options = {one.name for one in get_command(build()).commands["serve"].params}
     singular = {
         "targets": "target",
@@ -187,7 +188,8 @@ def test_every_setting_but_those_of_delivery_can_be_given_as_a_flag():
         "prometheus_labels": "prometheus_label",
         "prometheus_parameters": "prometheus_parameter",
     }
-    named = set(AgentSettings.model_fields) - set(DeliveryKeys.model_fields)
+    unflagged = {*DeliveryKeys.model_fields, *WebKeys.model_fields}
+    named = set(AgentSettings.model_fields) - unflagged
     assert {singular.get(name, name) for name in named} <= options
 
 
