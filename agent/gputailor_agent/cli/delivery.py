@@ -7,14 +7,20 @@ every user of a machine to read, and lists of people belong into a file.
 from pathlib import Path
 from typing import Annotated, Any, Self
 
+import yaml
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode
 
+from gputailor_agent.reports.catalogues import ENGLISH
+from gputailor_agent.reports.delivery.channels import opened
+from gputailor_agent.reports.delivery.quiet import QuietHours
 from gputailor_agent.reports.delivery.settings import (
     DeliveryError,
     DeliverySettings,
     delivery_settings,
 )
+from gputailor_agent.reports.delivery.signing import secrets_in
+from gputailor_agent.reports.delivery.teams import team_receivers
 
 
 class DeliveryKeys(BaseSettings):
@@ -46,6 +52,29 @@ class DeliveryKeys(BaseSettings):
     )
     webhook_url_file: Path | None = Field(
         None, description="File with that address, in place of it: a mounted Secret."
+    )
+    webhook_secret_file: Path | None = Field(
+        None,
+        description="File with the secret that web calls are signed by (Standard Webhooks): "
+        "`whsec_` and base64, one a line.",
+    )
+    channels_file: Path | None = Field(
+        None,
+        description="YAML file of chats that get reports and notices: names, each with its URL as "
+        "the library apprise writes it, e.g. `gpu-chat: slack://…`: a mounted Secret.",
+    )
+    teams_file: Path | None = Field(
+        None,
+        description="YAML file of who gets a team's part of the report and its notices: team to "
+        "addresses and names of channels; `default` is everybody else.",
+    )
+    quiet_hours: str = Field(
+        "",
+        description="When notices are kept back until the end of it, in report_time_zone, e.g. "
+        "`22:00-07:00`.",
+    )
+    notices_at_once: int = Field(
+        10, ge=1, le=1000, description="More notices to one receiver at a time go as one message."
     )
     notices: bool = Field(
         default=True, description="Tell at once when a workload goes idle, not only in the report."
@@ -92,7 +121,53 @@ class DeliveryKeys(BaseSettings):
             given[name] = given[name].get_secret_value()
             if file is not None:
                 given[name] = _in_file(f"{name}_file", file)
+        given["channels"] = _chats(given.pop("channels_file"))
+        teams = given.pop("teams_file")
+        lines = _mapping("teams_file", teams)
+        given["teams"] = team_receivers(lines, f"teams_file {teams}", given["channels"])
+        given["webhook_secrets"] = _signing(given.pop("webhook_secret_file"))
+        hours = given.pop("quiet_hours")
+        # both are settings of the agent's running, beside which these keys stand
+        zone = getattr(self, "report_time_zone", "UTC")
+        given["quiet"] = QuietHours.read(hours, zone) if hours else None
+        given["language"] = getattr(self, "report_language", ENGLISH)
         return delivery_settings(**given)
+
+
+def _chats(file: Path | None) -> dict[str, str]:
+    """Names of channels with their URLs, each tried for a service; raises ``DeliveryError``."""
+    told = _mapping("channels_file", file)
+    urls = {str(name): str(url).strip() for name, url in told.items()}
+    for name, url in urls.items():
+        opened(name, url)
+    return urls
+
+
+def _mapping(setting: str, file: Path | None) -> dict[Any, Any]:
+    """What a YAML file maps; nothing of its text, which may be secret, is in an error."""
+    if file is None:
+        return {}
+    try:
+        told = yaml.safe_load(_in_file(setting, file))
+    except yaml.MarkedYAMLError as error:
+        line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
+        raise DeliveryError(f"{setting}: {file}{line} is no YAML: {error.problem}") from None
+    if not isinstance(told, dict):
+        raise DeliveryError(
+            f"{setting}: {file}: expected a mapping of names such as 'vision: …', found "
+            f"{type(told).__name__}"
+        )
+    return told
+
+
+def _signing(file: Path | None) -> tuple[bytes, ...]:
+    if file is None:
+        return ()
+    setting = "webhook_secret_file"
+    secrets = secrets_in(_in_file(setting, file), setting)
+    if not secrets:
+        raise DeliveryError(f"{setting}: {file} is empty")
+    return secrets
 
 
 def _in_file(name: str, path: Path) -> str:

@@ -6,6 +6,7 @@ Its client and the store are imported only then: other commands must not pay for
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -50,11 +51,16 @@ class PrometheusAccess:
         return bool(self.url)
 
     def source(
-        self, cluster: str, *, attempts: int = 5, asked: "Collection[AskedContainer]" = ()
+        self,
+        cluster: str,
+        *,
+        attempts: int = 5,
+        asked: "Callable[[], Collection[AskedContainer]]" = tuple,
     ) -> "PrometheusSource":
         """The server as a source, to be closed; raises ``PrometheusError`` for a wrong address.
 
-        ``asked``: containers of the inventory, beside those of kube-state-metrics in the server.
+        ``asked``: gives the containers of the inventory that asked, for a server in which no
+        kube-state-metrics tells of them.
         """
         from gputailor_agent.inventory.kube_state_metrics import (  # noqa: PLC0415
             accelerator_pattern,
@@ -176,7 +182,7 @@ def read_history(
     from gputailor_agent.rollup.history import read_window  # noqa: PLC0415 - see above
 
     reachable(access, now=window.end)  # a wrong address is told at once, not after many attempts
-    with access.source(cluster, asked=asked_containers(inventory)) as source:
+    with access.source(cluster, asked=partial(asked_containers, inventory)) as source:
         _check_span(source, window)
         found = read_window(source, window.start, window.end, store, progress)
         if not found.rows:

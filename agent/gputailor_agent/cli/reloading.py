@@ -20,6 +20,7 @@ from gputailor_agent.cli.errors import CommandError
 from gputailor_agent.cli.hosting import Asked
 from gputailor_agent.cli.running import RELOADED
 from gputailor_agent.cli.settings import AgentSettings
+from gputailor_agent.reports.delivery.settings import DeliveryError
 from gputailor_agent.schedule import AgentService, PageSource, ServiceSettings
 
 _LOOK_SECONDS: Final = 0.5
@@ -71,11 +72,12 @@ class Reloading:
         try:
             read = self._load()
             new = merged(self._settings, read)
+            delivery = new.delivery
             catalogue = load_catalogue(new.prices)
             moved = self._settings.targets != new.targets
             moved |= self._settings.scrape_timeout_seconds != new.scrape_timeout_seconds
             source = self._source(new) if moved else None
-        except (CommandError, CatalogueError) as error:
+        except (CommandError, CatalogueError, DeliveryError) as error:
             log.error("settings stay as they were: %s", error)  # noqa: TRY400 - a user's mistake
             self._service.telemetry.reloaded(time.time(), well=False)
             return False
@@ -83,7 +85,7 @@ class Reloading:
             log.warning("%s has changed; that needs a restart, the former value stays", name)
         changed = sorted(name for name in RELOADED if _differs(self._settings, new, name))
         self._service.change(self._shape(new), source=source, catalogue=catalogue)
-        self._service.parts.delivery.settings = new.delivery
+        self._service.parts.delivery.settings = delivery
         self._settings = new
         self._service.telemetry.reloaded(time.time(), well=True)
         log.info("settings were read anew; changed: %s", ", ".join(changed) or "nothing")

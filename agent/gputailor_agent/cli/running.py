@@ -14,16 +14,19 @@ from gputailor_agent.schedule.timing import CronError, time_zone
 #: What a reload (SIGHUP) changes; the rest needs a restart.
 RELOADED: Final = frozenset(
     {
+        "channels_file",
         "cool_down_hours",
         "jitter_seconds",
         "keep_days",
         "mail_from",
         "mail_to",
         "notices",
+        "notices_at_once",
         "notify",
         "notify_domains",
         "prices",
         "public_url",
+        "quiet_hours",
         "recommend_seconds",
         "report_cron",
         "report_language",
@@ -39,8 +42,10 @@ RELOADED: Final = frozenset(
         "smtp_username",
         "targets",
         "team_keys",
+        "teams_file",
         "thresholds",
         "watch_idle_seconds",
+        "webhook_secret_file",
         "webhook_url",
         "webhook_url_file",
         "window_days",
@@ -113,7 +118,8 @@ class RunningKeys(BaseSettings):
         "UTC", description="Time zone of report_cron, by its IANA name, e.g. `Europe/Berlin`."
     )
     report_language: Literal["en", "zh"] = Field(
-        "en", description="Language of the weekly report: `en` (English) or `zh` (Chinese)."
+        "en",
+        description="Language of reports and notices: `en` (English) or `zh` (Chinese).",
     )
     jitter_seconds: float = Field(
         0.0,

@@ -14,7 +14,7 @@ from gputailor_agent.catalog import load_catalogue
 from gputailor_agent.cli import options, running
 from gputailor_agent.cli.discovered import AUTO, find_prometheus
 from gputailor_agent.cli.errors import UsageError
-from gputailor_agent.cli.histories import PrometheusAccess, pairs
+from gputailor_agent.cli.histories import PrometheusAccess, asked_containers, pairs
 from gputailor_agent.cli.hosting import leaving, serving, stopping
 from gputailor_agent.cli.logs import set_up
 from gputailor_agent.cli.recorded import RecordedInventory
@@ -162,7 +162,7 @@ def serve(
     ):
         prometheus = _prometheus(settings)
         reader = inventory_reader(settings, parts, prometheus)
-        usage = _usage(settings, prometheus, parts)
+        usage = _usage(settings, prometheus, reader, parts)
         service = build_service(settings, opened, usage, reader, lease)
         reload = Reloading(service, settings, load, service_settings, partial(_exporters, parts))
         with serving(service, settings.listen, doors) as url, leaving(asked):
@@ -243,11 +243,14 @@ def _prometheus(settings: AgentSettings) -> PrometheusAccess:
 
 
 def _usage(
-    settings: AgentSettings, prometheus: PrometheusAccess, parts: ExitStack
+    settings: AgentSettings, prometheus: PrometheusAccess, reader: InventoryReader, parts: ExitStack
 ) -> ScrapeSource | HistoryFiller:
     """What tells of usage: exporters, or a Prometheus that scrapes them."""
     if prometheus.asked:
-        return PrometheusUsage(parts.enter_context(prometheus.source(settings.cluster)))
+        source = prometheus.source(
+            settings.cluster, asked=lambda: asked_containers(reader(time.time()))
+        )
+        return PrometheusUsage(parts.enter_context(source))
     return _exporters(parts, settings)
 
 

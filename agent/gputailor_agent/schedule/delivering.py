@@ -10,21 +10,26 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from itertools import chain
 from typing import Final, Self
 
 import msgspec
 
 from gputailor_agent.model.judgement import Plan
-from gputailor_agent.reports.delivery import content, mail, webhook
+from gputailor_agent.reports.beside import NOTHING, Beside
+from gputailor_agent.reports.catalogues import speaking
+from gputailor_agent.reports.delivery import channels, content, mail, webhook
 from gputailor_agent.reports.delivery.content import Content
 from gputailor_agent.reports.delivery.mail import SendError
-from gputailor_agent.reports.delivery.settings import DeliverySettings
-from gputailor_agent.schedule import holding, noticing
+from gputailor_agent.reports.delivery.settings import DeliveryError, DeliverySettings, Receivers
+from gputailor_agent.reports.delivery.teams import parts
+from gputailor_agent.schedule import bundling, holding, noticing
+from gputailor_agent.schedule.bundling import CHAT, MAIL, WEBHOOK, Bundle
 from gputailor_agent.schedule.noticing import Notice
 from gputailor_agent.store import Letter, Outbox, Store, Transaction
 
-MAIL: Final = "mail"
-WEBHOOK: Final = "webhook"
+__all__ = ["CHAT", "MAIL", "WEBHOOK", "Delivery"]
 
 #: How long the right to send lasts without being renewed, at rest and while a message is under way
 #: (longer than a mail server may take at each of its steps).
@@ -40,6 +45,8 @@ GIVE_UP_TRIES: Final = 24
 log = logging.getLogger(__name__)
 
 Send = Callable[[Letter, Content], None]
+#: Opens what carries messages: a mail server, a web address, a chat.
+Way = Callable[[], AbstractContextManager[Send]]
 
 
 class Delivery:
@@ -77,7 +84,7 @@ class Delivery:
         return cls(DeliverySettings(), store, cluster, clock=clock)
 
     def report(
-        self, plan: Plan, period: str, *, late: bool = False
+        self, plan: Plan, period: str, *, late: bool = False, beside: Beside = NOTHING
     ) -> Callable[[Transaction], None]:
         """Make the report of a period, and return what puts it into the outbox.
 
@@ -86,18 +93,21 @@ class Delivery:
         Call that in the transaction that keeps the report; the making is done before, so that
         nobody waits for it with the store locked.
         """
-        letters: list[Letter] = []
-        body = b""
-        if self.settings.wanted:
-            made = content.report_content(plan, period, public_url=self.settings.public_url)
+        put: list[tuple[list[Letter], bytes]] = []
+        for part in parts(plan, beside, self.settings) if self.settings.wanted else ():
+            made = content.report_content(
+                part.plan, period, public_url=self.settings.public_url, beside=part.beside
+            )
             if late:
                 made = msgspec.structs.replace(made, subject=f"Late: {made.subject}")
-            letters = list(self._letters(made, self.settings.mail_to, webhook=True))
-            body = content.pack(made)
+            whole = not part.about
+            letters = self._letters(made, part.receivers, webhook=whole, about=part.about)
+            put.append((list(letters), content.pack(made)))
 
         def keep(tx: Transaction) -> None:
             outbox = Outbox(tx)
-            outbox.put(letters, body)
+            for letters, body in put:
+                outbox.put(letters, body)
             outbox.drop_old(self._cluster, plan.made_at)
 
         return keep
@@ -122,36 +132,43 @@ class Delivery:
     def _keep_notice(self, outbox: Outbox, notice: Notice, now: float) -> bool:
         """Whether the notice could be made; a fault in one must not cost the plan."""
         workload = notice.verdict.workload
-        route = noticing.route(workload, self.settings)
+        team = self.settings.for_team(workload.team)
+        route = noticing.route(workload, team)
         if route.problem:
             log.warning("%s: %s; others are told", workload.id, route.problem)
         try:
-            made = content.notice_content(
-                notice.verdict,
-                notice.finding,
-                period=notice.period,
-                since=notice.spell.since,
-                made_at=now,
-                public_url=self.settings.public_url,
-            )
+            with speaking(self.settings.language):
+                made = content.notice_content(
+                    notice.verdict,
+                    notice.finding,
+                    period=notice.period,
+                    since=notice.spell.since,
+                    made_at=now,
+                    public_url=self.settings.public_url,
+                )
             body = content.pack(made)
         except Exception:
             log.exception("no notice of %s", workload.id)
             self._count("notice", "failed")
             return False
-        letters = self._letters(made, route.mail_to, webhook=route.webhook, about=workload.id)
-        outbox.put(letters, body)
+        chats = tuple(team.channels) if route.webhook else ()
+        receivers = Receivers(mail_to=route.mail_to, channels=chats)
+        quiet = self.settings.quiet
+        held = None if quiet is None else quiet.held_until(now)
+        letters = self._letters(made, receivers, webhook=route.webhook, about=workload.id)
+        outbox.put([msgspec.structs.replace(one, next_try=held or 0.0) for one in letters], body)
         return True
 
     def _letters(
-        self, made: Content, mail_to: Sequence[str], *, webhook: bool, about: str = ""
+        self, made: Content, receivers: Receivers, *, webhook: bool, about: str = ""
     ) -> Iterator[Letter]:
         settings = self.settings
-        receivers = [(MAIL, one) for one in mail_to] if settings.server is not None else []
+        ways = [(MAIL, one) for one in receivers.mail_to] if settings.server is not None else []
         if webhook and settings.webhook_url:
-            receivers.append((WEBHOOK, settings.webhook_name))
+            ways.append((WEBHOOK, settings.webhook_name))
+        ways += [(CHAT, one) for one in receivers.channels]
         scope = "/".join(part for part in (self._cluster, made.kind, about) if part)
-        for channel, recipient in receivers:
+        for channel, recipient in ways:
             key = (made.period, scope, channel, recipient)
             yield Letter(
                 period=made.period,
@@ -205,15 +222,25 @@ class Delivery:
         with self._store.transaction() as tx:
             due = Outbox(tx).due(self._cluster, now)
         due = [letter for letter in due if not self._given_up(letter, now)]
-        mails = [letter for letter in due if letter.channel == MAIL]
-        calls = [letter for letter in due if letter.channel == WEBHOOK]
         taken = failures = 0
-        if mails and self.settings.server is not None:
-            taken, failures = self._through(self._mailing, mails, token)
-        if calls and self.settings.webhook_url:
-            more, bad = self._through(self._calling, calls, token)
+        for way, letters in self._by_way(due).items():
+            bundles = bundling.bundled(letters, self.settings.notices_at_once)
+            more, bad = self._through(way, bundles, token)
             taken, failures = taken + more, failures + bad
         return taken, failures
+
+    def _by_way(self, letters: Iterable[Letter]) -> dict[Way, list[Letter]]:
+        """Letters by what carries them. Each way fails for itself; those that wait long go last."""
+        ways: dict[str, Way] = {WEBHOOK: self._calling} if self.settings.webhook_url else {}
+        for name in self.settings.channels:
+            ways[f"{CHAT}/{name}"] = partial(self._chatting, name)
+        if self.settings.server is not None:
+            ways[MAIL] = self._mailing
+        carried: dict[str, list[Letter]] = {}
+        for one in letters:
+            way = f"{CHAT}/{one.recipient}" if one.channel == CHAT else one.channel
+            carried.setdefault(way, []).append(one)
+        return {way: carried[name] for name, way in ways.items() if name in carried}
 
     def _hold(self, now: float, seconds: float) -> int | None:
         with self._store.transaction() as tx:
@@ -240,6 +267,8 @@ class Delivery:
             why = f"given up after {letter.attempts} tries; last: {letter.reason or 'none'}"
         elif letter.channel == WEBHOOK and letter.recipient != self.settings.webhook_name:
             why = "its web address is no longer in the settings"
+        elif letter.channel == CHAT and letter.recipient not in self.settings.channels:
+            why = "its channel is no longer in the settings"
         if not why:
             return False
         log.error("%s to %s: %s", letter.scope, letter.recipient, why)
@@ -248,57 +277,55 @@ class Delivery:
             Outbox(tx).give_up(letter, now=now, why=why)
         return True
 
-    def _through(
-        self,
-        channel: Callable[[], AbstractContextManager[Send]],
-        letters: Sequence[Letter],
-        token: int,
-    ) -> tuple[int, int]:
-        """Send letters by one channel; what holds for all of them ends the round for all.
+    def _through(self, channel: Way, bundles: Sequence[Bundle], token: int) -> tuple[int, int]:
+        """Send messages by one channel; what holds for all of them ends the round for all.
 
         Returns how many were taken and how many failed.
         """
         taken, failures = 0, 0
-        waiting = list(letters)
+        waiting = list(bundles)
         try:
             with channel() as send:
                 while waiting and not self._stopping.is_set():
-                    letter = waiting[0]
                     try:
-                        taken += self._send(letter, send, token)
+                        taken += self._send(waiting[0], send, token)
                     except SendError as error:
                         if error.everyone:
                             raise
                         failures += 1
-                        self._postpone([letter], token, str(error))
+                        self._postpone(waiting[0], token, str(error))
                     waiting.pop(0)
         except SendError as error:
             failures += len(waiting)
-            self._postpone(waiting, token, str(error))
+            self._postpone(chain.from_iterable(waiting), token, str(error))
         return taken, failures
 
-    def _send(self, letter: Letter, send: Send, token: int) -> bool:
-        """Whether the letter was taken; raises ``SendError`` when it was not."""
+    def _send(self, bundle: Bundle, send: Send, token: int) -> bool:
+        """Whether the message was taken; raises ``SendError`` when it was not."""
         now = self._clock()
+        unread: list[tuple[Letter, str]] = []
         with self._store.transaction() as tx:
             outbox = Outbox(tx)
             until = now + SENDING_SECONDS
             mine = outbox.hold(
                 self._cluster, self._holder, now=now, until=until, gone=holding.certainly_gone
             )
-            claimed = mine == token and outbox.claim(letter, token, now=now, next_try=now)
-            body = outbox.body(letter) if claimed else None
+            claimed = [
+                one
+                for one in bundle
+                if mine == token and outbox.claim(one, token, now=now, next_try=now)
+            ]
+            read = bundling.opened(outbox, claimed, lambda one, why: unread.append((one, why)))
         if not claimed:
             return False
-        if body is None:
-            raise SendError("what it said is gone from the store", everyone=False)
-        try:
-            made = content.unpack(body)
-        except msgspec.DecodeError as error:
-            raise SendError(f"its content cannot be read: {error}", everyone=False) from error
-        send(letter, made)
-        self._accepted.append(letter)
-        log.info("%s %s was sent to %s", letter.scope, letter.period, letter.recipient)
+        if not read:
+            raise SendError(unread[0][1], everyone=False)
+        for letter, why in unread:
+            self._postpone([letter], token, why)
+        send(*bundling.message(read, self.settings))
+        self._accepted += [letter for letter, _made in read]
+        for letter, _made in read:
+            log.info("%s %s was sent to %s", letter.scope, letter.period, letter.recipient)
         self._note_accepted()
         return True
 
@@ -341,6 +368,19 @@ class Delivery:
     def _calling(self) -> Iterator[Send]:
         def send(letter: Letter, made: Content) -> None:
             url, name = self.settings.webhook_url, self.settings.webhook_name
-            webhook.post(url, name, made, letter.message_id)
+            secrets, at = self.settings.webhook_secrets, self._clock()
+            webhook.post(url, name, made, letter.message_id, secrets=secrets, at=at)
+
+        yield send
+
+    @contextmanager
+    def _chatting(self, name: str) -> Iterator[Send]:
+        try:
+            chat = channels.opened(name, self.settings.channels[name])
+        except DeliveryError as error:
+            raise SendError(str(error), everyone=True) from None
+
+        def send(_letter: Letter, made: Content) -> None:
+            channels.post(chat, name, made)
 
         yield send

@@ -22,6 +22,7 @@ class ServiceSettings:
     recommend_seconds: float = 300.0  # least age of a plan before the next one is made
     report_cron: str = "0 7 * * 1"  # Mondays, 7:00
     report_time_zone: str = "UTC"
+    report_language: str = "en"  # of the weekly report: a name of ``reports.catalogues``
     jitter_seconds: float = 0.0  # reports and readings of history are spread over so much time
     watch_idle_seconds: float = 300.0
     tick_seconds: float = 60.0  # how often due work is looked for

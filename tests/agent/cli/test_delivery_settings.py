@@ -71,3 +71,72 @@ def test_a_wrong_setting_beside_a_secret_does_not_show_the_secret(tmp_path, monk
         load_settings({}, None)
     assert "SECRET" not in str(told.value)
     assert "hunter2" not in str(told.value)
+
+
+SLACK = "slack://T1JJ3T3L2/A1BRTD4JD/SECRETkdnlazkcOXrIdevi7F/#gpus"
+
+
+def chat_file(tmp_path):
+    path = tmp_path / "chats"
+    path.write_text(f'chat: "{SLACK}"\n', "utf-8")
+    return path
+
+
+def test_channels_teams_and_quiet_hours_come_from_files(tmp_path):
+    teams = tmp_path / "teams.yaml"
+    teams.write_text("vision: [chat]\nspeech: s@example.org\ndefault: [chat, r@example.org]\n")
+    key = tmp_path / "key"
+    key.write_text("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n")
+    text = (
+        f"channels_file: {chat_file(tmp_path)}\nteams_file: {teams}\n"
+        "mail_from: gpu@example.org\nsmtp_host: mail\nwebhook_url: https://hooks.example.org/\n"
+        f"webhook_secret_file: {key}\nquiet_hours: 22:00-07:00\n"
+        "report_time_zone: Asia/Shanghai\nreport_language: zh\n"
+    )
+    settings = load_settings({}, config(tmp_path, text))
+    found = settings.delivery
+    assert found.channels == {"chat": SLACK}
+    assert found.teams["vision"].channels == ("chat",)
+    assert found.teams["speech"].mail_to == ("s@example.org",)
+    assert (found.quiet.zone.key, found.language) == ("Asia/Shanghai", "zh")
+    assert len(found.webhook_secrets) == 1
+    for shown in (repr(settings), repr(found), settings.model_dump_json()):
+        assert "SECRET" not in shown
+        assert "MfKQ9r8" not in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("channels_file: FOLDER/missing", "channels_file: cannot read"),
+        ("channels_file: FOLDER/nonsense", "expected a mapping of names"),
+        ("channels_file: FOLDER/broken.yaml", "broken.yaml, line 2 is no YAML"),
+        ("channels_file: FOLDER/chats.yaml", "channels_file, chat: expected the URL of a chat"),
+        ("teams_file: FOLDER/missing", "teams_file: cannot read"),
+        ("teams_file: FOLDER/list.yaml", "expected a mapping of names"),
+        ("teams_file: FOLDER/unknown.yaml", "vision: 'chat' is no mail address and no channel"),
+        ("teams_file: FOLDER/number.yaml", "vision: expected addresses and channels"),
+        ("teams_file: FOLDER/mail.yaml", "teams_file names mail addresses, but there is no"),
+        ("quiet_hours: at night", "quiet_hours: expected hours such as 22:00-07:00"),
+        ("notices_at_once: 0", "notices_at_once"),
+        ("webhook_secret_file: FOLDER/empty", "is empty"),
+        ("webhook_secret_file: FOLDER/nonsense", "expected 24 to 64 bytes in base64"),
+    ],
+)
+def test_wrong_channels_teams_and_hours_are_told_by_name(tmp_path, text, told):
+    files = {
+        "nonsense": "SECRET",
+        "broken.yaml": "a: SECRET\nb: [SECRET",
+        "chats.yaml": "chat: https://example.org/SECRET",
+        "list.yaml": "[a]",
+        "unknown.yaml": "vision: [chat]",
+        "number.yaml": "vision: 3",
+        "mail.yaml": "vision: a@example.org",
+        "empty": "",
+    }
+    for name, held in files.items():
+        (tmp_path / name).write_text(held, "utf-8")
+    with pytest.raises(UsageError) as error:
+        load_settings({}, config(tmp_path, text.replace("FOLDER", str(tmp_path))))
+    assert told in str(error.value)
+    assert "SECRET" not in str(error.value)

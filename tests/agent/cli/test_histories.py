@@ -1,9 +1,11 @@
 """A Prometheus as what was used, from the command line and for the agent."""
 
+from contextlib import ExitStack, nullcontext
+
 import pytest
 from msgspec.structs import replace
 
-from gputailor_agent.cli import app
+from gputailor_agent.cli import app, serve
 from gputailor_agent.cli.errors import CommandError, UsageError
 from gputailor_agent.cli.histories import access_of, asked_containers, asked_window, nameless, pairs
 from gputailor_agent.cli.serve import build_service
@@ -93,6 +95,28 @@ def test_containers_that_asked_are_those_of_pods_that_may_have_run():
     assert (asked.pod, asked.pod_uid, asked.node) == (ran.name, ran.uid, ran.node)
     assert (asked.began, asked.ended) == (ran.created, ran.finished)
     assert asked_containers(None) == []
+
+
+def test_the_agent_says_who_asked_by_its_inventory_of_that_moment():
+    taken = {}
+
+    class Access:
+        asked = True
+
+        def source(self, cluster, *, asked):
+            taken[cluster] = asked
+            return nullcontext()
+
+    states = [(), (make.pod("later", gpus=1),)]
+
+    def reader(at):
+        return Inventory(cluster="c", at=at, pods=states[0])
+
+    with ExitStack() as parts:
+        serve._usage(load_settings({"cluster": "c"}, None), Access(), reader, parts)
+    assert list(taken["c"]()) == []
+    states.pop(0)
+    assert [one.pod for one in taken["c"]()] == ["later"]
 
 
 def test_pairs_keep_what_stands_behind_the_first_sign():

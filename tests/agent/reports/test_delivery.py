@@ -8,11 +8,12 @@ from email.policy import default
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputailor_agent.model.judgement import Message
 from gputailor_agent.reports import html
+from gputailor_agent.reports.catalogues import speaking
 from gputailor_agent.reports.delivery import content, mail
 from gputailor_agent.reports.delivery.settings import (
     DeliveryError,
@@ -72,6 +73,7 @@ def test_headers_say_who_when_and_that_a_machine_wrote_it():
     assert read["Auto-Submitted"] == "auto-generated"
 
 
+@settings(max_examples=25)  # a whole report each
 @given(st.text(max_size=80))
 def test_no_cluster_name_adds_a_header_or_breaks_a_line(name):
     made = content.report_content(
@@ -269,3 +271,15 @@ def test_a_workload_may_name_addresses_of_known_domains_only():
     assert settings.may_notify("x@EXAMPLE.org")
     assert settings.may_notify("x@team.example")
     assert not settings.may_notify("x@elsewhere.org")
+
+
+def test_a_mail_is_in_the_language_spoken_with_its_charset():
+    with speaking("zh"):
+        made = content.report_content(sample_plan(), PERIOD)
+    built = parsed(made)
+    assert "GPU 报告 test" in built["Subject"]
+    assert "可节省 US$2,500/月" in built["Subject"]
+    for kind in ("plain", "html"):
+        part = built.get_body((kind,))
+        assert part.get_content_charset() == "utf-8"
+        assert "首先要做的" in part.get_content()

@@ -1,8 +1,6 @@
 """Mails to a real server, calls to a real address; what goes wrong is told without secrets."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -10,6 +8,7 @@ from gputailor_agent.reports.delivery import content, mail, webhook
 from gputailor_agent.reports.delivery.mail import SendError
 from gputailor_agent.reports.delivery.settings import MailServer
 from tests.agent.reports.plans import sample_plan
+from tests.fakes.hooks import Hook
 from tests.fakes.mailbox import PASSWORD, USER, Mailbox
 
 MADE = content.report_content(sample_plan(), "2025-12-01T07:00")
@@ -85,29 +84,8 @@ def test_no_server_is_told(tmp_path):
 
 @pytest.fixture
 def hook():
-    """An address that keeps what is posted and answers ``status``."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            length = int(self.headers["Content-Length"])
-            self.server.got.append((self.headers, json.loads(self.rfile.read(length))))
-            self.send_response(self.server.status)
-            self.send_header("Location", "/elsewhere")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    server.got, server.status = [], 200
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    server.url = f"http://127.0.0.1:{server.server_port}/T0P/SECRET"
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join(5)
+    with Hook() as listening:
+        yield listening
 
 
 def test_a_call_carries_the_message_and_its_key(hook):

@@ -52,7 +52,7 @@ class Receiver:
     def send(self, session, built, server):
         self.take(str(built["To"]), str(built["Message-ID"]))
 
-    def post(self, url, name, made, identity):
+    def post(self, url, name, made, identity, **_signing):
         if self.down:
             raise SendError("no server", everyone=True)
         self.take(name, identity)

@@ -35,7 +35,7 @@ def server():
 def read(server, *, held=(), asked=(), accelerators=None):
     with server.client() as client:
         pattern = accelerator_pattern() if accelerators is None else accelerators
-        reader = ContainerReader(client, accelerators=pattern, asked=asked)
+        reader = ContainerReader(client, accelerators=pattern, asked=lambda: asked)
         reader.look(BEGIN, END)
         return reader.hour(BEGIN, END, set(held))
 

@@ -10,6 +10,8 @@ import msgspec
 
 from gputailor_agent.model.judgement import Finding, Plan, Verdict
 from gputailor_agent.reports import console, html, markdown, plan_page, units
+from gputailor_agent.reports.beside import NOTHING, Beside
+from gputailor_agent.reports.catalogues import _
 from gputailor_agent.reports.document import (
     Block,
     Code,
@@ -17,11 +19,11 @@ from gputailor_agent.reports.document import (
     Facts,
     Heading,
     Paragraph,
-    Table,
 )
+from gputailor_agent.reports.document import shortened as cut
 from gputailor_agent.reports.formats import Look, render
-from gputailor_agent.reports.plurals import agreed, length
-from gputailor_agent.reports.wording import say, sentence
+from gputailor_agent.reports.plurals import counted, length
+from gputailor_agent.reports.wording import joined, say, sentence
 
 #: Rows of a table that a mail shows.
 SHOWN_ROWS: Final = 60
@@ -30,7 +32,7 @@ REPORT: Final = "report"
 IDLE: Final = "idle"
 
 #: Lines of a mail's text are not longer (RFC 5322 asks for at most 78 characters).
-_MAIL: Final = Look(width=76)
+MAIL_LOOK: Final = Look(width=76)
 _LONGEST_SUBJECT: Final = 180
 
 
@@ -63,22 +65,31 @@ def unpack(body: bytes) -> Content:
     return _DECODER.decode(body)
 
 
-def report_content(plan: Plan, period: str, *, public_url: str = "") -> Content:
-    """The report of a plan for a period such as ``2026-01-05T07:00``."""
+def report_content(
+    plan: Plan, period: str, *, public_url: str = "", beside: Beside = NOTHING
+) -> Content:
+    """The report of a plan for a period such as ``2026-01-05T07:00``, in the language spoken."""
     saving = plan.saving_money_per_month
-    told = f": {units.money(saving, per='month')} to save" if saving and saving.amount > 0 else ""
-    days = f"{length(plan.window.seconds)} to {units.utc(plan.window.end)}"
-    page = _with_origin(shortened(plan_page.compose(plan)), plan, period, public_url)
+    subject = _(
+        "GPU report {cluster}, {length} to {end}",
+        cluster=plan.cluster,
+        length=length(plan.window.seconds),
+        end=units.utc(plan.window.end),
+    )
+    if saving is not None and saving.amount > 0:
+        money = units.money(saving, per="month")
+        subject = _("{subject}: {money} to save", subject=subject, money=money)
+    page = _with_origin(shortened(plan_page.compose(plan, beside)), plan, period, public_url)
     return Content(
         kind=REPORT,
         cluster=plan.cluster,
         period=period,
         made_at=plan.made_at,
-        subject=_subject(f"GPU report {plan.cluster}, {days}{told}"),
+        subject=_subject(subject),
         text=markdown.draw(page),
-        plain=console.draw(page, _MAIL),
+        plain=console.draw(page, MAIL_LOOK),
         html=html.draw(page, public_url=public_url),
-        document=render(plan, "json"),
+        document=render(plan, "json", beside=beside),
         name=_file_name("gputailor-report", plan.cluster, period),
     )
 
@@ -94,15 +105,17 @@ def notice_content(
 ) -> Content:
     """The notice that a workload went idle at ``since`` (Unix seconds)."""
     workload = verdict.workload
-    title = f"Idle GPUs: {workload.id}"
+    title = _("Idle GPUs: {workload}", workload=workload.id)
     blocks: list[Block] = [
         Heading(text=title, level=1),
         Paragraph(text=sentence(say(finding.message))),
         Facts(pairs=_notice_facts(verdict, finding, since)),
     ]
-    blocks += [Paragraph(text=f"Mind: {sentence(say(risk))}") for risk in finding.risks]
+    blocks += [
+        Paragraph(text=_("Mind: {risk}", risk=sentence(say(risk)))) for risk in finding.risks
+    ]
     if finding.change.command:
-        blocks += [Heading(text="What to do"), Code(text=finding.change.command, language="sh")]
+        blocks += [Heading(text=_("What to do")), Code(text=finding.change.command, language="sh")]
     blocks.append(Paragraph(text=_why_you(public_url), tone="muted"))
     page = Document(title=title, blocks=tuple(blocks))
     return Content(
@@ -111,11 +124,15 @@ def notice_content(
         period=period,
         made_at=made_at,
         subject=_subject(
-            f"Idle GPUs on {workload.cluster}: {workload.namespace}/{workload.name} "
-            f"since {units.utc(since)}"
+            _(
+                "Idle GPUs on {cluster}: {workload} since {time}",
+                cluster=workload.cluster,
+                workload=f"{workload.namespace}/{workload.name}",
+                time=units.utc(since),
+            )
         ),
         text=markdown.draw(page),
-        plain=console.draw(page, _MAIL),
+        plain=console.draw(page, MAIL_LOOK),
         html=html.draw(page, public_url=public_url),
         document=msgspec.json.encode(finding).decode(),
         name=_file_name("gputailor-idle", workload.cluster, period),
@@ -125,47 +142,46 @@ def notice_content(
 def _notice_facts(verdict: Verdict, finding: Finding, since: float) -> tuple[tuple[str, str], ...]:
     workload = verdict.workload
     return (
-        ("cluster", workload.cluster),
-        ("workload", f"{workload.kind} {workload.namespace}/{workload.name}"),
-        ("container", workload.container),
-        ("idle since", units.utc(since)),
-        ("GPUs", units.count(verdict.gpus_now)),
-        ("model", ", ".join(verdict.device_models) or units.UNKNOWN),
-        ("saving", units.money(finding.saving.money_per_month, per="month")),
-        ("confidence", finding.confidence.value),
+        (_("cluster"), workload.cluster),
+        (_("workload"), f"{workload.kind} {workload.namespace}/{workload.name}"),
+        (_("container"), workload.container),
+        (_("idle since"), units.utc(since)),
+        (_("GPUs"), units.count(verdict.gpus_now)),
+        (_("model"), _(", ").join(verdict.device_models) or units.unknown()),
+        (_("saving"), units.money(finding.saving.money_per_month, per="month")),
+        (_("confidence"), _(finding.confidence.value)),
     )
 
 
 def _why_you(public_url: str) -> str:
-    more = f" The agent's page: {public_url}/" if public_url else ""
-    return (
+    told = _(
         "Sent once for this idle time. Another receiver: annotation gputailor.io/notify on the "
-        f"workload; never again: gputailor.io/ignore: idle.{more}"
+        "workload; never again: gputailor.io/ignore: idle."
     )
+    page = _("The agent's page: {url}", url=f"{public_url}/") if public_url else ""
+    return joined(told, page)
 
 
 def _with_origin(page: Document, plan: Plan, period: str, public_url: str) -> Document:
-    where = f" Up to date at {public_url}/" if public_url else ""
-    text = (
-        f"Report of cluster {plan.cluster} due {period.replace('T', ' ')} UTC, made "
-        f"{units.utc(plan.made_at)}. All figures are in the attached JSON.{where}"
+    where = _("Up to date at {url}", url=f"{public_url}/") if public_url else ""
+    told = _(
+        "Report of cluster {cluster} due {due} UTC, made {made}. All figures are in the attached "
+        "JSON.",
+        cluster=plan.cluster,
+        due=period.replace("T", " "),
+        made=units.utc(plan.made_at),
     )
+    text = joined(told, where)
     return Document(title=page.title, blocks=(*page.blocks, Paragraph(text=text, tone="muted")))
 
 
 def shortened(page: Document, rows: int = SHOWN_ROWS) -> Document:
     """The page with tables of at most ``rows`` rows, each saying how many more there are."""
-    return Document(title=page.title, blocks=tuple(_short(block, rows) for block in page.blocks))
+    return cut(page, rows, _left_out)
 
 
-def _short(block: Block, rows: int) -> Block:
-    if not isinstance(block, Table) or len(block.rows) <= rows:
-        return block
-    left = agreed(f"{len(block.rows) - rows} more rows are in the attached JSON.")
-    more = f"{left} {block.caption}".strip()
-    return msgspec.structs.replace(
-        block, rows=block.rows[:rows], links=block.links[:rows], caption=more
-    )
+def _left_out(rows: int) -> str:
+    return _("{rows} are in the attached JSON.", rows=counted(rows, "more row"))
 
 
 def _subject(text: str) -> str:

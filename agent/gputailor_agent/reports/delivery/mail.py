@@ -53,6 +53,7 @@ def build(content: Content, *, mail_from: str, recipient: str, identity: str) ->
     mail["Date"] = format_datetime(datetime.fromtimestamp(content.made_at, UTC))
     mail["Message-ID"] = identity
     mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers, please
+    mail["List-Id"] = list_id(content, mail_from)
     mail["X-Gputailor-Period"] = content.period
     mail.set_content(content.plain or content.text)
     mail.add_alternative(content.html, subtype="html")
@@ -69,6 +70,19 @@ def build(content: Content, *, mail_from: str, recipient: str, identity: str) ->
             document, maintype="application", subtype="json", filename=f"{content.name}.json"
         )
     return mail
+
+
+def list_id(content: Content, mail_from: str) -> str:
+    """The list a mail belongs to (RFC 2919), by kind and cluster, so that it can be filed away.
+
+    Nobody reads an address of ours, so no ``List-Unsubscribe`` is promised: notices tell the
+    annotation that ends them.
+    """
+    cluster = "".join(
+        mark if mark.isascii() and mark.isalnum() else "-" for mark in content.cluster
+    )
+    parts = (content.kind, cluster[:63].strip("-") or "cluster", "gputailor")
+    return f"<{'.'.join(parts).lower()}.{domain_of(mail_from) or 'localhost'}>"
 
 
 @contextmanager

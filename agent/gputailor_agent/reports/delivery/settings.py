@@ -3,10 +3,13 @@
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parseaddr
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from gputailor_agent.reports.delivery.quiet import QuietHours
 
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -14,6 +17,9 @@ _ADDRESS: Final = re.compile(rf"{_ATOM}(?:\.{_ATOM})*@({_LABEL}(?:\.{_LABEL})*)"
 _LONGEST_ADDRESS: Final = 254  # RFC 5321, 4.5.3.1.3
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _HIGHEST_PORT: Final = 65535
+
+#: The line of the mapping file for all who have none.
+DEFAULT_TEAM: Final = "default"
 
 TLS_MODES: Final = ("starttls", "tls", "none")
 #: The usual port of each mode: submission, submission over TLS (RFC 8314), relay.
@@ -38,6 +44,14 @@ class MailServer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Receivers:
+    """Mail addresses and names of channels."""
+
+    mail_to: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeliverySettings:
     """Everything about delivery; without a channel nothing is sent."""
 
@@ -45,6 +59,12 @@ class DeliverySettings:
     mail_from: str = ""
     mail_to: tuple[str, ...] = ()
     webhook_url: str = field(default="", repr=False)  # its path is often a secret
+    webhook_secrets: tuple[bytes, ...] = field(default=(), repr=False)
+    channels: Mapping[str, str] = field(default_factory=dict, repr=False)  # name -> apprise's URL
+    teams: Mapping[str, Receivers] = field(default_factory=dict)  # line of the mapping file
+    quiet: "QuietHours | None" = None
+    notices_at_once: int = 10  # more of them to one receiver go as one message
+    language: str = "en"  # of notices: a name of ``reports.catalogues``
     notices: bool = True
     notify: Mapping[str, str] = field(default_factory=dict)  # namespace or pattern -> addresses
     notify_domains: tuple[str, ...] = ()
@@ -54,7 +74,31 @@ class DeliverySettings:
     @property
     def wanted(self) -> bool:
         """Whether there is any way to send."""
-        return self.server is not None or bool(self.webhook_url)
+        return self.server is not None or bool(self.webhook_url or self.channels)
+
+    @property
+    def whole(self) -> Receivers:
+        """Who gets what is of the whole cluster: no channel that is some team's."""
+        taken = {one for line in self.teams.values() for one in line.channels}
+        return Receivers(
+            mail_to=self.mail_to, channels=tuple(one for one in self.channels if one not in taken)
+        )
+
+    def line_of(self, team: str) -> str:
+        """The line of the mapping file that a team's workloads fall under."""
+        return team if team in self.teams else DEFAULT_TEAM
+
+    def for_team(self, team: str) -> "DeliverySettings":
+        """The settings as they hold for notices of a team's workloads."""
+        line = self.teams.get(self.line_of(team), self.whole)
+        known = {domain_of(one) for one in self.mail_to}  # they stay known
+        return replace(
+            self,
+            mail_to=line.mail_to,
+            channels={one: self.channels[one] for one in line.channels},
+            teams={},
+            notify_domains=(*self.notify_domains, *known),
+        )
 
     @property
     def webhook_name(self) -> str:
@@ -65,7 +109,10 @@ class DeliverySettings:
     @property
     def fingerprint(self) -> str:
         """Hash of what shapes a message and its receivers; secrets are not in it."""
-        shape = (self.mail_from, self.mail_to, self.webhook_name, self.public_url)
+        shape = (
+            *(self.mail_from, self.mail_to, self.webhook_name, self.public_url),
+            *(sorted(self.channels), sorted(self.teams.items(), key=str), self.language),
+        )
         return hashlib.sha256(repr(shape).encode()).hexdigest()[:16]
 
     def may_notify(self, address: str) -> bool:
@@ -131,6 +178,12 @@ def delivery_settings(
     notify_domains: Iterable[str] = (),
     public_url: str = "",
     cool_down_hours: float = 24.0,
+    webhook_secrets: tuple[bytes, ...] = (),
+    channels: Mapping[str, str] | None = None,
+    teams: Mapping[str, Receivers] | None = None,
+    quiet: "QuietHours | None" = None,
+    notices_at_once: int = 10,
+    language: str = "en",
 ) -> DeliverySettings:
     """Check what was given and put it together; raises ``DeliveryError`` naming the setting."""
     recipients = tuple(dict.fromkeys(address(one, "mail_to") for one in mail_to))
@@ -147,6 +200,10 @@ def delivery_settings(
         )
     if bool(smtp_username) != bool(smtp_password):
         raise DeliveryError("smtp_username and smtp_password belong together: give both or none")
+    if webhook_secrets and not webhook_url:
+        raise DeliveryError("webhook_secret_file is given, but no webhook_url to sign calls to")
+    if any(line.mail_to for line in (teams or {}).values()) and not smtp_host:
+        raise DeliveryError("teams_file names mail addresses, but there is no smtp_host to send by")
     server = None
     if smtp_host:
         server = MailServer(
@@ -170,4 +227,10 @@ def delivery_settings(
         notify_domains=tuple(notify_domains),
         public_url=web_address(public_url, "public_url").rstrip("/") if public_url else "",
         cool_down_seconds=cool_down_hours * 3600.0,
+        webhook_secrets=webhook_secrets,
+        channels=channels or {},
+        teams=teams or {},
+        quiet=quiet,
+        notices_at_once=notices_at_once,
+        language=language,
     )

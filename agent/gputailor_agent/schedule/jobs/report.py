@@ -14,8 +14,10 @@ import msgspec
 
 from gputailor_agent.model.usage import HOUR_SECONDS
 from gputailor_agent.reports import units
+from gputailor_agent.reports.catalogues import speaking
 from gputailor_agent.reports.formats import render
 from gputailor_agent.reports.plurals import length
+from gputailor_agent.reports.remembering import of_store
 from gputailor_agent.schedule.due import Due
 from gputailor_agent.schedule.jobs.base import Job
 from gputailor_agent.schedule.parts import Parts
@@ -48,11 +50,16 @@ def _make(parts: Parts, fire: float, now: float) -> None:
     told = lateness(fire, now, skipped)
     inventory, problems = parts.judging.inventory(now)
     end = fire // HOUR_SECONDS * HOUR_SECONDS  # whole hours: the same whenever it is made
-    plan = parts.judging.assess(inventory, end, now, problems).plan
+    assessment = parts.judging.assess(inventory, end, now, problems)
+    plan = assessment.plan
     if told:
         plan = msgspec.structs.replace(plan, problems=(told, *plan.problems))
-    document, markdown = render(plan, "json"), render(plan, "markdown")
-    deliver = parts.delivery.report(plan, period, late=bool(told))
+    rules = parts.settings.assessment.rules
+    beside = of_store(parts.store, plan, assessment.resolution, rules)
+    with speaking(parts.settings.report_language):
+        document = render(plan, "json", beside=beside)
+        markdown = render(plan, "markdown", beside=beside)
+        deliver = parts.delivery.report(plan, period, late=bool(told), beside=beside)
     with parts.store.transaction() as tx:
         tx.put_report(
             plan.cluster,

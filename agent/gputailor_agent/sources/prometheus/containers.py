@@ -4,7 +4,7 @@ Beside ``GaugeReader``, which reads devices. Which of these are on the server is
 window, by the names of its metrics, which touches no sample.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
 from gputailor_agent.dialects import cadvisor, node_exporter, restarts
@@ -33,7 +33,8 @@ class ContainerReader:
     """Reads everything of containers and nodes that is no device's.
 
     ``accelerators``: as for ``AskingReader``; '': only pods that an exporter names are read.
-    ``asked``: containers of which the inventory says that they asked.
+    ``asked``: gives the containers of which the inventory says that they asked, when a stretch of
+    time begins to be read and no kube-state-metrics in the server tells of it.
     """
 
     def __init__(
@@ -42,11 +43,12 @@ class ContainerReader:
         matchers: tuple[str, ...] = (),
         *,
         accelerators: str = "",
-        asked: Collection[AskedContainer] = (),
+        asked: Callable[[], Collection[AskedContainer]] = tuple,
     ) -> None:
         self._client = client
         self._matchers = matchers
-        self._asked = tuple(asked)
+        self._asks = asked
+        self._asked: tuple[AskedContainer, ...] = ()
         self._asking = AskingReader(client, accelerators, matchers) if accelerators else None
         self._engines = [EngineReader(client, engine, matchers) for engine in engines()]
         self._hosts = HostReader(client, matchers)
@@ -56,7 +58,7 @@ class ContainerReader:
         self._told = False  # by kube-state-metrics, who asked
 
     def look(self, start: float, end: float) -> None:
-        """Learn which metrics there are in the time."""
+        """Learn which metrics there are in the time, and who asked."""
         wanted = {name for one in engines() for metric in one.metrics for name in metric.names}
         wanted |= {cadvisor.CPU.name, restarts.RESTARTS, *_OF_NODES, *ASKED}
         found: set[str] = set()
@@ -64,6 +66,7 @@ class ContainerReader:
             chosen = selector(part, *self._matchers)
             found |= wanted & set(self._client.metric_names(chosen, start, end))
         self._told = bool(found & set(ASKED))
+        self._asked = () if self._told else tuple(self._asks())
         self._names = frozenset(found - set(ASKED))
 
     def hour(self, begin: int, end: int, held: Collection[PodName]) -> ContainerHour:

@@ -48,7 +48,7 @@ class PrometheusSource:
         labels: Mapping[str, str] | None = None,
         look_back_seconds: float = LOOK_BACK_SECONDS,
         accelerators: str = "",
-        asked: Collection[AskedContainer] = (),
+        asked: Callable[[], Collection[AskedContainer]] = tuple,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
