@@ -4,14 +4,12 @@ from typing import Annotated
 
 import typer
 
-from gputailor_agent.cli import options
+from gputailor_agent.cli import failing_on, options
 from gputailor_agent.cli.errors import THRESHOLD_EXCEEDED
 from gputailor_agent.cli.inputs import Inputs
 from gputailor_agent.cli.judged import judging
 from gputailor_agent.cli.reported import report_of
 from gputailor_agent.cli.terminal import answer, look, tell
-from gputailor_agent.model.judgement import Plan
-from gputailor_agent.reports import units
 from gputailor_agent.reports.catalogues import ENGLISH, speaking
 from gputailor_agent.reports.scoping import Scope
 
@@ -33,7 +31,7 @@ _EPILOG = """Examples:
 
   gputailor report --store "$DB" --team vision --language zh --output html > vision.html
 
-  gputailor report --store "$DB" --fail-on-saving 1000       # exit 3 when more can be saved
+  gputailor report --store "$DB" --fail-on 'saving>1000'     # exit 3 when more can be saved
 """
 
 
@@ -49,14 +47,13 @@ def report(
     language: options.Language = ENGLISH,
     team: options.Teams = None,
     owner: options.Owners = None,
-    fail_on_saving: Annotated[
-        float | None,
+    fail_on: Annotated[
+        list[str] | None,
         typer.Option(
-            "--fail-on-saving",
-            metavar="AMOUNT",
-            help="Exit 3 when more than this can be saved per month (in the prices' currency).",
+            "--fail-on",
+            metavar="CONDITION",
+            help=failing_on.HELP,
             rich_help_panel=options.ANSWER,
-            min=0,
         ),
     ] = None,
 ) -> None:
@@ -67,21 +64,15 @@ def report(
     (--inventory), or else from kube-state-metrics in the Prometheus. What was not measured is shown
     as unknown, with the reason. With --team, --owner or --namespace it is of those workloads only.
     """
+    wanted = failing_on.conditions(fail_on or ())
     shape = options.output_format(output)
     spoken = options.spoken_language(language)
     with speaking(spoken):
         scope = Scope(teams=tuple(team or ()), owners=tuple(owner or ()))
         plan, beside = report_of(inputs, scope)
         answer(shape.plan(plan, look(), beside))
-    if fail_on_saving is not None and exceeds(plan, fail_on_saving):
-        tell(
-            f"{units.money(plan.saving_money_per_month, per='month')} can be saved, "
-            f"more than --fail-on-saving {fail_on_saving:g}"
-        )
+    fails, told = failing_on.verdict(wanted, plan)
+    for line in told:
+        tell(line)
+    if fails:
         raise typer.Exit(THRESHOLD_EXCEEDED)
-
-
-def exceeds(plan: Plan, limit: float) -> bool:
-    """True when the plan's monthly saving is known and above the limit."""
-    saving = plan.saving_money_per_month
-    return saving is not None and saving.amount > limit

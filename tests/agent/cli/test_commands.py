@@ -74,13 +74,15 @@ def test_the_window_is_the_datas_unless_asked_otherwise(capsys, tmp_path):
     assert "2025-11-30 00:00 UTC to 2025-12-01 00:00 UTC (1 d)" in out
 
 
-def test_fail_on_saving_exits_3_only_above_the_amount(capsys, tmp_path):
+def test_fail_on_exits_3_only_where_a_condition_holds(capsys, tmp_path):
     given = cluster(tmp_path)
-    code, out, err = run(capsys, "report", *given, "--fail-on-saving", "1")
+    code, out, err = run(capsys, "report", *given, "--fail-on", "saving>1")
     assert code == 3
     assert "idler" in out
-    assert "more than --fail-on-saving 1" in err
-    assert run(capsys, "report", *given, "--fail-on-saving", "1e9")[0] == 0
+    assert "--fail-on saving>1: " in err
+    given += ("--fail-on", "saving>1e9")
+    assert run(capsys, "report", *given)[0] == 0
+    assert run(capsys, "report", *given, "--fail-on", "findings >= 1")[0] == 3
 
 
 def test_own_prices_are_used(capsys, tmp_path):

@@ -21,7 +21,7 @@ def test_every_setting_and_command_is_described():
         assert f"`GPUTAILOR_{name.upper()}`" in page
     for command in ("demo", "serve", "report", "analyse", "explain", "doctor"):
         assert f"## gputailor {command}" in page
-    assert "`--fail-on-saving`" in page
+    assert "`--fail-on`" in page
 
 
 def test_every_block_of_examples_has_examples():

@@ -63,7 +63,7 @@ def test_the_version_is_told(capsys):
         ("report", "--output", "xml", "--archive", "."),
         ("report",),
         ("report", "--archive", "/does/not/exist"),
-        ("report", "--archive", ".", "--fail-on-saving", "-1"),
+        ("report", "--archive", ".", "--fail-on", "saving"),
         ("report", "--archive", ".", "--for", "nonsense"),
     ],
 )
