@@ -41,6 +41,7 @@ REPORT = "gputailor report --prometheus-url http://localhost:9090 --context my-c
 EXPLAIN = (
     "gputailor explain team-a/train --prometheus-url http://localhost:9090 --context my-cluster"
 )
+CHECK = "gputailor check job.yaml --prometheus-url http://localhost:9090 --context my-cluster"
 KUBECTL = "kubectl get pods,nodes,jobs,replicasets,deployments -A -o json > cluster.json"
 HELM = (
     "helm install gputailor helm/gputailor -n gputailor --create-namespace "
@@ -82,6 +83,16 @@ def test_a_laptop_reads_prometheus_and_cluster_and_nothing_is_installed(
     told = commands.run(elsewhere(EXPLAIN, here), tmp_path, env)
     assert told.startswith(f"{site.namespace}/Deployment/chat/main\n")
     assert "Idle GPUs (idle): recommended" in told
+
+
+@runs(CHECK)
+def test_a_manifest_is_held_against_the_history_of_its_workload(server, site, tmp_path, env):
+    fetch = f"kubectl get deployment chat -n {site.namespace} -o yaml > job.yaml"
+    commands.run(fetch, tmp_path, env)
+    check = elsewhere(CHECK, {URL: server.url})
+    said = commands.run(f"{check}; test $? -eq 3", tmp_path, env)
+    assert f"{site.namespace}/Deployment/chat/main" in said
+    assert "release" in said
 
 
 @runs(KUBECTL)

@@ -16,6 +16,8 @@ from gputailor_agent.inventory.resources import gpu_resource, quantity
 
 #: No Kubernetes object nests its pod templates deeper; it also bounds hostile input.
 _DEEPEST: Final = 24
+#: Parts looked at in one object; real ones have some hundred.
+_MOST_PARTS: Final = 50_000
 #: vLLM production stack, VLLMRuntime: ``gpuType`` where it is left out.
 _DEFAULT_GPU: Final = "nvidia.com/gpu"
 
@@ -177,17 +179,24 @@ def _role(path: tuple[str, ...]) -> str:
 
 
 class _Walk:
-    """One pass over one object; remembers what it saw, so aliases and loops end."""
+    """One pass over one object: loops end, and so do aliases of aliases of aliases.
+
+    A part that an alias names again counts again: it stands for pods of its own.
+    """
 
     def __init__(self) -> None:
-        self._seen: set[int] = set()
+        self._above: set[int] = set()
+        self._left = _MOST_PARTS
 
     def down(self, part: object, place: _Place) -> Iterator[PodTemplate]:
         """Templates below ``part``, with the replicas of everything above multiplied in."""
         path = place.path
-        if not isinstance(part, dict | list) or len(path) > _DEEPEST or id(part) in self._seen:
+        if not isinstance(part, dict | list) or len(path) > _DEEPEST or id(part) in self._above:
             return
-        self._seen.add(id(part))
+        if self._left <= 0:
+            return
+        self._left -= 1
+        self._above.add(id(part))
         if isinstance(part, list):
             for index, child in enumerate(part):
                 yield from self.down(child, place.below(_label(child, index)))
@@ -195,6 +204,7 @@ class _Walk:
             yield found
         else:
             yield from self._children(part, place)
+        self._above.discard(id(part))
 
     def _children(self, part: dict[Any, Any], place: _Place) -> Iterator[PodTemplate]:
         copies = multiplier(part)

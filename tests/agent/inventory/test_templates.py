@@ -2,6 +2,7 @@ import pytest
 
 from gputailor_agent.inventory.files import read_inventory
 from gputailor_agent.inventory.resources import device_count, pod_requests
+from gputailor_agent.inventory.templates import pod_templates
 from tests.agent.inventory.objects import (
     MANIFESTS,
     NOON_SECONDS,
@@ -130,3 +131,24 @@ def test_quotas_and_queues_are_no_workloads(tmp_path):
              "spec": {"capability": {"nvidia.com/gpu": 2}}}  # fmt: skip
     found = inventory(tmp_path, quota, queue)
     assert (found.pods, found.owners, found.problems) == ((), (), ())
+
+
+def _job(**roles):
+    return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "train"},
+            "spec": {"pytorchReplicaSpecs": roles}}  # fmt: skip
+
+
+def test_a_template_that_an_alias_names_again_counts_again():
+    role = {"replicas": 2, **TEMPLATE}
+    found = pod_templates(_job(Master=role, Worker=role))
+    assert [(one.role, one.replicas) for one in found] == [("Master", 2), ("Worker", 2)]
+
+
+def test_loops_and_aliases_of_aliases_end():
+    loop: dict = {"replicas": 1, **TEMPLATE}
+    loop["again"] = loop
+    many: list = [{"a": 1}]
+    for _ in range(20):
+        many = [many] * 9
+    found = pod_templates(_job(Worker=loop, Other=many))
+    assert len(found) == 1
