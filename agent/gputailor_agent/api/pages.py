@@ -23,6 +23,7 @@ from gputailor_agent.reports import units
 from gputailor_agent.reports.catalogues import _, spoken
 from gputailor_agent.reports.document import Block, block_kind
 from gputailor_agent.reports.languages import language, names, negotiated
+from gputailor_agent.reports.plurals import counted
 
 _NOT_YET: Final = 503
 _KEEPING: Final = {
@@ -152,10 +153,10 @@ class Pages:
         if scraped is not None:
             parts.append(
                 _(
-                    "Last scrape at {time}: {answered} of {asked} exporters answered.",
+                    "Last scrape at {time}: {answered} of {exporters} answered.",
                     time=_clock(scraped.at),
                     answered=units.count(scraped.answered),
-                    asked=units.count(scraped.answered + scraped.failed),
+                    exporters=counted(scraped.answered + scraped.failed, "exporter"),
                 )
             )
         return " ".join(parts)
