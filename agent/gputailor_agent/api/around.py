@@ -14,6 +14,7 @@ from gputailor_agent.api.reading import kept_reports
 from gputailor_agent.reports.catalogues import _
 from gputailor_agent.reports.cluster import cluster_blocks
 from gputailor_agent.reports.document import Block, Code, Heading
+from gputailor_agent.reports.plan_page import capacity_table
 from gputailor_agent.reports.plurals import counted
 
 _LONGEST_PERIOD: Final = 32
@@ -50,7 +51,7 @@ def add_around(app: FastAPI, desk: Desk) -> None:
 
 def _nodes(request: Request, desk: Desk, index: Index, page: str) -> HTMLResponse:
     blocks: list[Block] = []
-    capacity = words.capacity(index)
+    capacity = capacity_table(index.plan)
     if capacity is not None:
         blocks += [Heading(text=_("GPUs by model")), capacity]
     blocks += cluster_blocks(index.plan)

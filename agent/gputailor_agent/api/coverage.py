@@ -148,11 +148,19 @@ def blocks(told: Map) -> list[Block]:
         Heading(text=_("Signals that are missing")),
     ]
     if told.missing_signals:
-        made += [_missing_table(told.missing_signals), Paragraph(text=_advice(), tone="muted")]
+        missing = ((one.signal, one) for one in told.missing_signals)
+        made += [
+            _silenced(Column(title="signal"), missing),
+            Paragraph(text=_advice(), tone="muted"),
+        ]
     else:
         made.append(Paragraph(text=_("None: every signal that a rule asked for is there.")))
     if told.reasons:
-        made += [Heading(text=_("Why something is unknown")), _reason_table(told.reasons)]
+        reasons = ((one.reason, one) for one in told.reasons)
+        made += [
+            Heading(text=_("Why something is unknown")),
+            _silenced(Column(title="reason", least=24), reasons),
+        ]
     if told.problems:
         made += [
             Heading(text=_("Assumptions, problems and missing data")),
@@ -173,40 +181,22 @@ def _dialects(told: Map) -> str:
     return _(", ").join(named) or units.unknown()
 
 
-def _missing_table(missing: Sequence[Missing]) -> Table:
+def _silenced(first: Column, told: Iterable[tuple[str, Missing | Unknown]]) -> Table:
+    """What stands behind each signal or reason: how many workloads, rules, examples."""
     columns = (
-        Column(title="signal"),
+        first,
         Column(title="workloads", numeric=True),
         Column(title="rules that say less", least=20),
         Column(title="for example", least=20),
     )
     rows = tuple(
         (
-            one.signal,
+            name,
             units.count(one.workloads),
             _(", ").join(map(rule_title, one.rules)),
             _(", ").join(one.examples),
         )
-        for one in missing
-    )
-    return Table(columns=columns, rows=rows)
-
-
-def _reason_table(reasons: Sequence[Unknown]) -> Table:
-    columns = (
-        Column(title="reason", least=24),
-        Column(title="workloads", numeric=True),
-        Column(title="rules that say less", least=20),
-        Column(title="for example", least=20),
-    )
-    rows = tuple(
-        (
-            one.reason,
-            units.count(one.workloads),
-            _(", ").join(map(rule_title, one.rules)),
-            _(", ").join(one.examples),
-        )
-        for one in reasons
+        for name, one in told
     )
     return Table(columns=columns, rows=rows)
 

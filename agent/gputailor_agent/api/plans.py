@@ -6,9 +6,9 @@ from typing import Final
 
 from gputailor_agent.api.doors import EVERYTHING, Scope
 from gputailor_agent.api.listing import Index
-from gputailor_agent.api.scoping import restricted
 from gputailor_agent.api.state import AgentState
 from gputailor_agent.model.judgement import Plan
+from gputailor_agent.reports.scoping import only
 
 #: Scopes kept ready: more people than teams ask, and a team's is made in a moment.
 _MOST_SCOPES: Final = 32
@@ -67,7 +67,7 @@ class Plans:
 
     def _of(self, plan: Plan, scope: Scope) -> Index:
         if scope not in self._made:
-            self._made[scope] = Index(restricted(plan, scope))
+            self._made[scope] = Index(plan if scope.everything else only(plan, scope.holds))
             if len(self._made) > _MOST_SCOPES:
                 self._made.popitem(last=False)
         self._made.move_to_end(scope)

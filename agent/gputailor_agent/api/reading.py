@@ -18,6 +18,7 @@ from gputailor_agent.reports.cluster import cluster_blocks, demand_text
 from gputailor_agent.reports.document import Block, Heading
 from gputailor_agent.reports.explain import rule_title
 from gputailor_agent.reports.overview import STATES, state_word
+from gputailor_agent.reports.plan_page import capacity_table
 from gputailor_agent.reports.wording import say
 
 #: Entries of the overview; the table has all of them.
@@ -58,7 +59,7 @@ def _overview(request: Request, desk: Desk, index: Index) -> HTMLResponse:
     key = "report.nothing_to_do" if overview.judged(plan) else "report.not_judged"
     demand = demand_text(plan)
     checks, hold = words.checks(index)
-    capacity = words.capacity(index)
+    capacity = capacity_table(index.plan)
     blocks: list[Block] = list(cluster_blocks(plan))
     if capacity is not None:
         blocks += [Heading(text=_("GPUs by model")), capacity]

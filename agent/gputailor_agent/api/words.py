@@ -6,7 +6,7 @@ from typing import Final
 from gputailor_agent.api.listing import Index
 from gputailor_agent.reports import overview, units
 from gputailor_agent.reports.catalogues import _
-from gputailor_agent.reports.document import Block, Bullets, Column, Paragraph, Table
+from gputailor_agent.reports.document import Block, Bullets, Paragraph
 from gputailor_agent.reports.plurals import agreed, counted
 
 PER_PAGE: Final = 50
@@ -47,34 +47,6 @@ def checks(index: Index) -> tuple[str, bool]:
         return "", True
     text = _("{part} of {whole} conservation checks hold.", part=held, whole=len(made))
     return agreed(text), held == len(made)
-
-
-def capacity(index: Index) -> Table | None:
-    """GPUs by model: what is held, free and out of order."""
-    lines = index.plan.capacity
-    if not lines:
-        return None
-    titles = (
-        Column(title="model", least=24),
-        Column(title="capacity", numeric=True),
-        Column(title="allocated", numeric=True),
-        Column(title="free", numeric=True),
-        Column(title="unavailable", numeric=True),
-        Column(title="unknown", numeric=True),
-        Column(title="price", numeric=True),
-    )
-    rows = tuple(
-        (
-            line.model or units.unknown(),
-            *map(
-                units.count,
-                (line.capacity, line.allocated, line.free, line.unavailable, line.unknown),
-            ),
-            units.amount(line.usd_per_gpu_hour, per="GPU-hour"),
-        )
-        for line in lines
-    )
-    return Table(columns=titles, rows=rows)
 
 
 def pager(links: dict[str, str]) -> list[Link]:

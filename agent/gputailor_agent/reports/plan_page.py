@@ -228,8 +228,14 @@ def _short_models(models: tuple[str, ...]) -> str:
 
 
 def _capacity(plan: Plan) -> tuple[Block, ...]:
+    table = capacity_table(plan)
+    return () if table is None else (Heading(text=_("GPUs by model")), table)
+
+
+def capacity_table(plan: Plan) -> Table | None:
+    """GPUs by model: what is held, free and out of order; None where no node is known."""
     if not plan.capacity:
-        return ()
+        return None
     rows = tuple(
         (
             line.model or units.unknown(),
@@ -247,7 +253,7 @@ def _capacity(plan: Plan) -> tuple[Block, ...]:
         )
         for line in plan.capacity
     )
-    return (Heading(text=_("GPUs by model")), Table(columns=headed(_MODEL_COLUMNS), rows=rows))
+    return Table(columns=headed(_MODEL_COLUMNS), rows=rows)
 
 
 def _checks(plan: Plan) -> tuple[Block, ...]:
