@@ -105,6 +105,13 @@ def test_settings_are_read_anew_on_sighup_and_wrong_ones_change_nothing(agent, t
     process.popen.send_signal(signal.SIGHUP)
     until(lambda: "settings stay as they were" in process.output)
     assert "did you mean recommend_seconds" in process.output
+    for wrong, told in (
+        ('report_cron: "61 7 * * 1"\n', "is no cron expression"),
+        ("window_days: 7\nprometheus_url: http://127.0.0.1:9\n", "both targets and prometheus_url"),
+    ):
+        config.write_text(wrong, "utf-8")
+        process.popen.send_signal(signal.SIGHUP)
+        until(lambda told=told: told in process.output)
     page = httpx.get(f"{url}/metrics").text
     assert "gputailor_agent_settings_reload_successful 0.0" in page
     tasks = httpx.get(f"{url}/api/v1/tasks").json()["tasks"]

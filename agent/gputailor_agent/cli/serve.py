@@ -147,10 +147,9 @@ def serve(
     Stays in the foreground. A restart repeats nothing and loses nothing that can be known. SIGHUP
     reads the settings anew; a second agent on the same store refuses to start.
     """
-    load = partial(load_settings, _flags(locals()), config)
+    load = partial(_checked, _flags(locals()), config)
     settings = load()
     set_up(log_level, settings.log_format)
-    _check(settings)
     doors = settings.doors
     with (
         stopping() as asked,
@@ -206,6 +205,13 @@ def _thresholds(given: Sequence[str]) -> dict[str, dict[str, float]]:
     for rule, name, value in map(threshold, given):
         values.setdefault(rule, {})[name] = value
     return values
+
+
+def _checked(flags: dict[str, Any], config: Path | None) -> AgentSettings:
+    """What the agent starts with, and what a reload puts in force: never less than it needs."""
+    settings = load_settings(flags, config)
+    _check(settings)
+    return settings
 
 
 def _check(settings: AgentSettings) -> None:

@@ -280,9 +280,11 @@ def read_file(config: Path | None) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--config: cannot read {config}: {error}") from error
     except yaml.YAMLError as error:
-        raise UsageError(
-            f"--config: {config} is not YAML: {' '.join(str(error).split())}"
-        ) from error
+        # its own text shows the line, in which a password may stand
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        why = getattr(error, "problem", None) or "it cannot be read as such"
+        raise UsageError(f"--config: {config}{line} is not YAML: {why}") from None
     if values is None:
         return {}
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from gputailor_agent.cli import serve
 from gputailor_agent.cli.app import build
 from gputailor_agent.cli.delivery import DeliveryKeys
 from gputailor_agent.cli.errors import UsageError
@@ -217,3 +218,24 @@ def test_addresses_are_split():
     assert split_listen("[::1]:80") == ("::1", 80)
     with pytest.raises(ValueError, match="HOST:PORT"):
         split_listen("127.0.0.1:99999")
+
+
+def test_a_broken_line_is_named_and_not_shown(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text('smtp_host: x\nsmtp_password: "hunter2pass\nsmtp_port: 1\n', "utf-8")
+    with pytest.raises(UsageError, match=r"bad\.yaml, line \d is not YAML: \w") as told:
+        load_settings({}, path)
+    assert "hunter2pass" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("", "no exporter to scrape"), ("targets: []\n", "no exporter to scrape"),
+     ('targets: ["a:1"]\nreport_cron: "61 7 * * 1"\n', "report-cron")],
+)  # fmt: skip
+def test_the_agent_takes_no_settings_it_would_not_start_with(tmp_path, monkeypatch, text, told):
+    monkeypatch.delenv("GPUTAILOR_TARGETS", raising=False)
+    path = tmp_path / "agent.yaml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(UsageError, match=told):
+        serve._checked({}, path)
