@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from gputailor_agent.store.database import StoreError, explained_on
+from gputailor_agent.store.database import StoreError, explained_on, shown
 
 
 def backup(engine: Engine, target: Path) -> None:
@@ -19,7 +19,7 @@ def backup(engine: Engine, target: Path) -> None:
         raise StoreError(
             "a PostgreSQL store is backed up with PostgreSQL's own tools: "
             f"pg_dump --format=custom --file={target} "
-            f"'{engine.url.set(drivername='postgresql').render_as_string(hide_password=True)}'"
+            f"'{shown(engine.url.set(drivername='postgresql'))}'"
         )
     if target.exists():
         raise StoreError(f"{target} is there already; name a new file, nothing was overwritten")

@@ -110,10 +110,16 @@ def sqlite_file(url: URL) -> Path | None:
     return Path(name) if name and name != ":memory:" else None
 
 
+def shown(url: URL) -> str:
+    """The URL without passwords, wherever in it they stand."""
+    query = {name: "***" if "password" in name else value for name, value in url.query.items()}
+    return url.set(query=query).render_as_string(hide_password=True)
+
+
 def open_engine(where: str | Path) -> Engine:
     """Open the store at a path or URL, with its tables at the newest schema."""
     url = store_url(where)
-    name = url.render_as_string(hide_password=True)
+    name = shown(url)
     file = sqlite_file(url)
     if file is not None:
         name = str(file)
@@ -270,6 +276,4 @@ def explained(error: Exception, engine: Engine) -> StoreError:
     """Return a clear error for a failure of an open store."""
     url = engine.url
     sqlite = url.get_backend_name() == "sqlite"
-    return explained_on(
-        error, str(url.database) if sqlite else url.render_as_string(hide_password=True)
-    )
+    return explained_on(error, str(url.database) if sqlite else shown(url))

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from gputailor_agent.store import Store, StoreError
-from gputailor_agent.store.database import sqlite_file, store_url
+from gputailor_agent.store.database import shown, sqlite_file, store_url
 from tests.agent.store.test_store import put, row, usage
 
 
@@ -121,3 +121,10 @@ def test_another_file_in_the_place_of_the_stores_is_not_written_before_a_restart
     with Store.open(path) as store:
         put(store, row(pod="q"))
         assert usage(store) == [row(), row(pod="q")]
+
+
+@pytest.mark.parametrize("where", ["u:secret@h/x", "h/x?user=u&password=secret"])
+def test_a_password_is_never_shown_wherever_it_stands(where):
+    told = shown(store_url(f"postgresql://{where}"))
+    assert "secret" not in told
+    assert "h/x" in told
