@@ -1,9 +1,11 @@
 """The pages in a real browser: readable by everyone, by keyboard, without a script, on a phone."""
 
+import re
 from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 from gputailor_agent.cli.hosting import serving
 from tests.agent.api.standing import PERIOD, TOKEN, Book, State, guarded
@@ -60,6 +62,7 @@ def sign_in(page, path: str) -> None:
     page.goto(path)
     page.get_by_label("Token").fill(TOKEN)
     page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_label("Token")).to_have_count(0)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -97,9 +100,20 @@ def test_a_page_that_is_not_there_is_a_page(browser, url):
     context.close()
 
 
+def rows(page):
+    """The names of the table's visible rows."""
+    return page.locator("table.workloads tbody tr:visible th")
+
+
 def names(page) -> list[str]:
-    rows = page.locator("table.workloads tbody tr:visible th")
-    return [text.replace("\n", "") for text in rows.all_inner_texts()]
+    """What they are now; for what comes after a click see ``expect(rows(page))``."""
+    return [text.replace("\n", "") for text in rows(page).all_inner_texts()]
+
+
+def sorted_by_name(page, way: str) -> None:
+    """Wait until the page that a click asked for is there."""
+    head = page.get_by_role("columnheader", name="workload", exact=True)
+    expect(head).to_have_attribute("aria-sort", way)
 
 
 def test_the_table_sorts_filters_and_searches(browser, url):
@@ -107,30 +121,33 @@ def test_the_table_sorts_filters_and_searches(browser, url):
         page.goto("/workloads")
         assert names(page)[:2] == [IDLE, FEWER]
         page.get_by_role("link", name="workload", exact=True).click()
+        sorted_by_name(page, "ascending")
         assert names(page) == sorted(names(page))
         page.get_by_role("link", name="workload", exact=True).click()
+        sorted_by_name(page, "descending")
         assert names(page) == sorted(names(page), reverse=True)
         assert page.locator("th[aria-sort=descending]").count() == 1
         page.goto("/workloads")
         page.get_by_label("State").select_option("unknown")
         page.get_by_role("button", name="Show").click()
-        assert names(page) == [UNSEEN]
+        expect(rows(page)).to_have_text([UNSEEN])
         page.get_by_role("link", name="Show all").click()
+        expect(rows(page)).to_have_count(6)
         page.get_by_label("Search").fill("train")
         with page.expect_navigation():
             page.keyboard.press("Enter")
-        assert names(page) == [FEWER]
-        assert "1 of 6 workloads fit." in page.locator("#found").inner_text()
+        expect(rows(page)).to_have_text([FEWER])
+        expect(page.locator("#found")).to_contain_text("1 of 6 workloads fit.")
 
 
 def test_typing_filters_the_page_at_once(browser, url):
     with page_of(browser, url) as page:
         page.goto("/workloads")
         page.get_by_label("Search").press_sequentially("team-b train")
-        assert names(page) == [FEWER]
-        assert "1 of the 6 workloads of this page" in page.locator("#found").inner_text()
+        expect(rows(page)).to_have_text([FEWER])
+        expect(page.locator("#found")).to_contain_text("1 of the 6 workloads of this page")
         page.get_by_label("Search").fill("")
-        assert len(names(page)) == 6
+        expect(rows(page)).to_have_count(6)
 
 
 def test_a_patch_is_copied(browser, url):
@@ -144,19 +161,17 @@ def test_a_patch_is_copied(browser, url):
 def test_advice_is_dismissed_with_a_reason_and_taken_back(browser, locked):
     with page_of(browser, locked) as page:
         sign_in(page, f"/workloads/{quote(IDLE)}")
-        assert page.get_by_text("ops", exact=True).is_visible()
+        expect(page.get_by_text("ops", exact=True)).to_be_visible()
         page.get_by_text("Dismiss this advice").first.click()
         page.get_by_label("Why?").first.fill("<b>on call</b>")
         page.get_by_role("button", name="Dismiss", exact=True).first.click()
-        assert page.get_by_role("status").first.inner_text() == (
-            "Dismissed. The next plan minds it."
-        )
+        expect(page.get_by_role("status").first).to_have_text("Dismissed. The next plan minds it.")
         assert "Dismissed by ops at" in page.locator("main").inner_text()
         assert "<b>on call</b>" in page.locator("main").inner_text()
         page.get_by_role("button", name="Take it back").first.click()
-        assert "Taken back" in page.get_by_role("status").first.inner_text()
+        expect(page.get_by_role("status").first).to_contain_text("Taken back")
         page.get_by_role("button", name="Sign out").click()
-        assert page.get_by_label("Token").is_visible()
+        expect(page.get_by_label("Token")).to_be_visible()
 
 
 def test_everything_is_reached_by_keyboard_with_a_mark_where_one_is(browser, url):
@@ -183,17 +198,19 @@ def test_everything_is_reached_by_keyboard_with_a_mark_where_one_is(browser, url
         page.goto("/workloads")
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
-        assert page.evaluate("document.activeElement.id") == "content"
+        expect(page.locator("#content")).to_be_focused()
 
 
 def test_everything_can_be_read_without_a_script(browser, url):
     with page_of(browser, url, java_script_enabled=False) as page:
         page.goto("/")
         page.get_by_role("link", name="All workloads").click()
-        assert len(names(page)) == 6
+        expect(rows(page)).to_have_count(6)
         page.get_by_label("Search").fill("old")
         page.get_by_role("button", name="Show").click()
+        expect(rows(page)).to_have_text([IDLE])
         page.get_by_role("link", name=IDLE).click()
+        expect(page.locator("svg path.used").first).to_be_visible()
         text = page.locator("main").inner_text()
         for told in ("replicas: 0", "kernel mean", "active / observed", "working 50 %", "Runs"):
             assert told in text
@@ -228,9 +245,10 @@ def test_the_page_speaks_chinese_to_who_wants_it(browser, url):
         assert page.locator("html").get_attribute("lang").startswith("zh")
         assert "Workloads" not in page.locator("h1").inner_text()
         page.get_by_role("link", name="English").click()
-        assert page.locator("h1").inner_text() == "Workloads"
+        expect(page.locator("h1")).to_have_text("Workloads")
         page.get_by_role("link", name="Nodes").click()
-        assert page.locator("html").get_attribute("lang") == "en"
+        expect(page).to_have_url(re.compile("/nodes"))
+        expect(page.locator("html")).to_have_attribute("lang", "en")
 
 
 def test_hostile_names_stay_text_in_a_real_browser(browser):
@@ -242,6 +260,7 @@ def test_hostile_names_stay_text_in_a_real_browser(browser):
         ):
             page.goto("/workloads")
             page.locator("table.workloads tbody th a").first.click()
+            expect(page).to_have_url(re.compile("/workloads/."))
             assert page.locator("h1").text_content() == identity
             assert page.locator("main :is(script, img, form[action*=evil])").count() == 0
             wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")

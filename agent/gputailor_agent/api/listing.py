@@ -17,7 +17,7 @@ import msgspec
 from gputailor_agent.model.inventory import Workload
 from gputailor_agent.model.judgement import Plan, Verdict
 from gputailor_agent.reports import overview
-from gputailor_agent.reports.overview import _rank as report_rank  # the report's one order
+from gputailor_agent.reports.overview import rank as report_rank  # the report's one order
 
 Value = float | str | None
 Key = tuple[bool, Any, str]

@@ -64,13 +64,17 @@ _RENAMED: Final = "exported_"
 
 
 class OwnerSeries(NamedTuple):
-    """How the series of one kind of owner are called. ``numbers`` carry a value that counts."""
+    """How the series of one kind of owner are called.
+
+    ``numbers`` say how many copies it makes, ``deadline`` after how many seconds it is ended.
+    """
 
     kind: str
     label: str  # that holds the object's name
     prefix: str
     api_version: str
     numbers: tuple[str, ...] = ()
+    deadline: str = ""
 
     @property
     def owner(self) -> str:
@@ -86,6 +90,11 @@ class OwnerSeries(NamedTuple):
     def annotations(self) -> str:
         """The series with the object's annotations."""
         return f"{self.prefix}_annotations"
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Series that carry a value that counts."""
+        return (*self.numbers, self.deadline) if self.deadline else self.numbers
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -109,7 +118,8 @@ OWNERS: Final[Mapping[str, OwnerSeries]] = {
             "job_name",
             "kube_job",
             "batch/v1",
-            ("kube_job_spec_parallelism", "kube_job_spec_active_deadline_seconds"),
+            ("kube_job_spec_parallelism",),
+            "kube_job_spec_active_deadline_seconds",
         ),
         OwnerSeries(
             "Deployment",

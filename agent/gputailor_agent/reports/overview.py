@@ -182,7 +182,7 @@ def use_of_observed(verdicts: Sequence[Verdict]) -> tuple[float | None, float | 
 def lines(plan: Plan) -> list[Line]:
     """One line per workload: what saves most first, then watching, unknown, fine by cost."""
     verdicts = map(retold, plan.verdicts) if of_logs(plan) else plan.verdicts
-    return [line_of(verdict) for verdict in sorted(verdicts, key=_rank)]
+    return [line_of(verdict) for verdict in sorted(verdicts, key=rank)]
 
 
 def judged(plan: Plan) -> bool:
@@ -211,7 +211,8 @@ def _adds_up(finding: Finding) -> bool:
     return known and finding.confidence is not Confidence.LOW
 
 
-def _rank(verdict: Verdict) -> tuple[float, ...]:
+def rank(verdict: Verdict) -> tuple[float, ...]:
+    """The report's order as a key to sort by: what to change first, then what saves most."""
     state = STATES.index(verdict.state) if verdict.state in STATES else len(STATES)
     finding = verdict.primary
     counted = finding is not None and finding.confidence is not Confidence.LOW

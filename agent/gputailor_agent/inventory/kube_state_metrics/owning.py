@@ -17,8 +17,6 @@ from gputailor_agent.inventory.kube_state_metrics.rows import Rows, by_label
 from gputailor_agent.inventory.redaction import mask_annotations
 from gputailor_agent.model.inventory import Owner, OwnerReference
 
-#: A Job's time limit in seconds; it is no number of copies, though it stands beside them.
-_DEADLINE: Final = "kube_job_spec_active_deadline_seconds"
 _JOB_UIDS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 #: The signs that Kubernetes makes random suffixes and hashes of (apimachinery, ``rand``).
 _HASH: Final = re.compile(r".+-([bcdfghjklmnpqrstvwxz2456789]{5,10})")
@@ -53,7 +51,7 @@ class Ownership:
         self._known: dict[Named, tuple[OwnerSeries, Rows]] = {}
         told = list(samples)
         for kind, series in OWNERS.items():
-            wanted = {*series.facts, *series.numbers}
+            wanted = {*series.facts, *series.values}
             rows = by_label((s for s in told if s.name in wanted), "namespace", series.label)
             for (namespace, name), found in rows.items():
                 self._known[Named(namespace, kind, name)] = (series, found)
@@ -129,8 +127,7 @@ class Ownership:
         if not self._told(named) and self._promoted(named):
             return None
         series, rows = self._known[named]
-        copies = [name for name in series.numbers if name != _DEADLINE]
-        number = max((one.value for one in rows.of(*copies)), default=None)
+        number = max((one.value for one in rows.of(*series.numbers)), default=None)
         suspends = named.kind == "CronJob"
         return Owner(
             cluster=self._cluster,
@@ -141,7 +138,7 @@ class Ownership:
             uid=uid,
             labels=rows.keyed(series.labels, "label_"),
             annotations=mask_annotations(rows.keyed(series.annotations, "annotation_"))
-            | deadline_hint(rows.value(_DEADLINE)),
+            | deadline_hint(rows.value(series.deadline)),
             owners=tuple(self._reference(maker, "") for maker, _ in self._above(named)),
             replicas=None if number is None or suspends else int(number),
             suspended=suspends and number == 1,

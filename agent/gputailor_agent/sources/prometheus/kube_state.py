@@ -223,7 +223,7 @@ class KubeStateReader:
     ) -> list[StateSample]:
         """Those that are there as they are now; of those that went everything ever told."""
         chosen = one_of(kind.label, called)
-        now = self.ask(self._select((*kind.facts, *kind.numbers), chosen), at)
+        now = self.ask(self._select((*kind.facts, *kind.values), chosen), at)
         there = {_named(kind, one.labels) for one in now}
         past = self._client.series(self._select(kind.facts, chosen), start, at)
         gone = [StateSample(row["__name__"], original(row), 1.0) for row in past]

@@ -226,7 +226,7 @@ def test_names_that_were_given_twice_are_two_runs_by_the_jobs_uid():
 
 def test_a_job_s_time_limit_is_no_number_of_copies():
     deadline = "kube_job_spec_active_deadline_seconds"
-    assert deadline in OWNERS["Job"].numbers
+    assert deadline in OWNERS["Job"].values
     found = inventory(
         pod("train-x2x4z", owner=("Job", "train")),
         owned("job", "job_name", "train"),
