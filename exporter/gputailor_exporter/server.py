@@ -6,20 +6,18 @@ connection, its TLS handshake too, has its own thread. HTTP/1.1 is h11's: the st
 server loads an HTTP client and TLS with it, 7 MB of memory that a node has better use for.
 """
 
-import gzip
 import logging
 import selectors
 import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
-from gputailor_exporter.accounting import Snapshot
 from gputailor_exporter.sampling.bounded import BoundedCalls
 from gputailor_exporter.serving.connection import Connection
-from gputailor_exporter.serving.exposition import Renderer
 from gputailor_exporter.serving.listening import bind, url_of
+from gputailor_exporter.serving.page import Page, Site, SnapshotSource
 from gputailor_exporter.serving.webaccess import WebAccess
 from gputailor_exporter.serving.webconfig import WebConfig
 
@@ -29,9 +27,6 @@ log = logging.getLogger(__name__)
 #: clients that keep theirs open for ever can't keep a scrape out. A Prometheus pair needs two.
 MOST_CONNECTIONS: Final = 256
 
-#: A level above 1 costs more time than it saves bytes on pages of this size.
-GZIP_LEVEL: Final = 1
-
 #: After an accept that failed (no file descriptor, no thread left).
 PAUSE_SECONDS: Final = 0.1
 #: How long a stopping server lets new connections say what they want.
@@ -40,57 +35,6 @@ FRESH_SECONDS: Final = 0.5
 #: Label values of ``exporter_errors_total``.
 SOURCE: Final = "server"
 NO_RESOURCES: Final = "no_resources"
-
-
-class SnapshotSource(Protocol):
-    """What the server shows; the sampler is one. Nothing here may wait for I/O."""
-
-    @property
-    def ready(self) -> bool:
-        """Whether the first full cycle is over."""
-
-    @property
-    def healthy(self) -> bool:
-        """Whether the process still works."""
-
-    @property
-    def trouble(self) -> str:
-        """What the process waits for before it can measure; empty where for nothing."""
-
-    def down(self) -> tuple[str, ...]:
-        """UUIDs of the devices that do not answer."""
-
-    def snapshot(self) -> Snapshot:
-        """Return all samples now; the same object while nothing changed."""
-
-
-class Page:
-    """The metrics page: rendered once per snapshot and format, on first demand."""
-
-    def __init__(self, source: SnapshotSource) -> None:
-        """Take the source of snapshots."""
-        self._source = source
-        self._renderer = Renderer()
-        self._lock = threading.Lock()
-        self._snapshot: Snapshot | None = None
-        self._bodies: dict[tuple[bool, bool], bytes] = {}
-
-    def body(self, *, openmetrics: bool, compressed: bool) -> bytes:
-        """Return the page of the current snapshot."""
-        snapshot = self._source.snapshot()
-        key = (openmetrics, compressed)
-        with self._lock:
-            if snapshot is not self._snapshot:
-                self._snapshot = snapshot
-                self._bodies = {}
-            if key not in self._bodies:
-                plain = self._bodies.get((openmetrics, False))
-                if plain is None:
-                    plain = self._renderer.render(snapshot, openmetrics=openmetrics)
-                    self._bodies[openmetrics, False] = plain
-                if compressed:
-                    self._bodies[key] = gzip.compress(plain, GZIP_LEVEL, mtime=0)
-            return self._bodies[key]
 
 
 def _uncounted(source: str, reason: str) -> None:
@@ -111,10 +55,7 @@ class MetricsServer:
 
         ``on_error`` is told source and reason of what goes wrong on the way.
         """
-        self.source = source
-        self.page = Page(source)
-        self.calls = BoundedCalls("page")
-        self.access = WebAccess(web, on_error)
+        self.site = Site(source, Page(source), BoundedCalls("page"), WebAccess(web, on_error))
         self.stopping = False
         self._on_error = on_error
         self._tls = web.tls is not None

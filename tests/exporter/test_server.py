@@ -14,10 +14,11 @@ import pytest
 from gputailor_exporter import server as servers
 from gputailor_exporter.accounting import Snapshot
 from gputailor_exporter.sampler import Sampler
-from gputailor_exporter.server import MetricsServer, Page
+from gputailor_exporter.server import MetricsServer
 from gputailor_exporter.serving import connection as connections
 from gputailor_exporter.serving.exposition import render
 from gputailor_exporter.serving.listening import ListenError
+from gputailor_exporter.serving.page import Page
 from gputailor_exporter.serving.webconfig import WebConfig
 from tests.exporter.fleets import empty_node, shared_node
 from tests.exporter.machines import OTHER

@@ -4,17 +4,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import h11
 
 from gputailor_exporter import __version__
 from gputailor_exporter.serving.exposition import encodable
 from gputailor_exporter.serving.negotiation import accepts_gzip, choose_format, wait_seconds
+from gputailor_exporter.serving.page import Site, SnapshotSource
 from gputailor_exporter.serving.webaccess import Rules
-
-if TYPE_CHECKING:
-    from gputailor_exporter.server import MetricsServer, SnapshotSource
 
 PLAIN: Final = "text/plain; charset=utf-8"
 _SERVER: Final = ("Server", f"gputailor-exporter/{__version__}")
@@ -42,36 +40,34 @@ def refusal(status: int, text: str, **headers: str) -> Answer:
     return _answer(status, PLAIN, encodable(line).encode(), **headers)
 
 
-def answer(server: "MetricsServer", request: h11.Request, now: float) -> Answer:
+def answer(site: Site, request: h11.Request, now: float) -> Answer:
     """Return what ``request``, which came at monotonic time ``now``, is answered with."""
     asked = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
     deadline = now + wait_seconds(asked.get("x-prometheus-scrape-timeout-seconds"))
     path = request.target.decode("latin-1").partition("?")[0]
     try:
-        found = _page(server, request.method, path, asked, deadline)
+        found = _page(site, request.method, path, asked, deadline)
     except TimeoutError as error:
         found = refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error), Retry_After="5")
-    extra = server.access.rules().config.headers
+    extra = site.access.rules().config.headers
     given = {name.lower() for name in extra}
     kept = [pair for pair in found.headers if pair[0].lower() not in given]
     return replace(found, headers=[*kept, *extra.items()])
 
 
-def _page(
-    server: "MetricsServer", method: bytes, path: str, asked: dict[str, str], deadline: float
-) -> Answer:
+def _page(site: Site, method: bytes, path: str, asked: dict[str, str], deadline: float) -> Answer:
     if method not in _METHODS:
         text = f"{path} is read by GET or HEAD"
         return refusal(HTTPStatus.METHOD_NOT_ALLOWED, text, Allow="GET, HEAD")
     if path in _PROBES:  # a kubelet carries no password
-        return server.calls.ask(lambda: _probe(path, server.source), _left(deadline))
-    refused = _refused(server.access.rules(), asked, deadline)
+        return site.calls.ask(lambda: _probe(path, site.source), _left(deadline))
+    refused = _refused(site.access.rules(), asked, deadline)
     if refused is not None:
         return refused
     if path == "/metrics":
-        return _metrics(server, asked, deadline)
+        return _metrics(site, asked, deadline)
     if path == "/":
-        return server.calls.ask(lambda: _landing(server.source), _left(deadline))
+        return site.calls.ask(lambda: _landing(site.source), _left(deadline))
     return refusal(HTTPStatus.NOT_FOUND, "the metrics are at /metrics")
 
 
@@ -92,11 +88,11 @@ def _left(deadline: float) -> float:
     return max(0.0, deadline - time.monotonic())
 
 
-def _metrics(server: "MetricsServer", asked: dict[str, str], deadline: float) -> Answer:
+def _metrics(site: Site, asked: dict[str, str], deadline: float) -> Answer:
     form = choose_format(asked.get("accept"))
     compressed = accepts_gzip(asked.get("accept-encoding"))
-    body = server.calls.ask(
-        lambda: server.page.body(openmetrics=form.openmetrics, compressed=compressed),
+    body = site.calls.ask(
+        lambda: site.page.body(openmetrics=form.openmetrics, compressed=compressed),
         _left(deadline),
     )
     headers = {"Vary": "Accept, Accept-Encoding"}
@@ -105,7 +101,7 @@ def _metrics(server: "MetricsServer", asked: dict[str, str], deadline: float) ->
     return _answer(HTTPStatus.OK, form.content_type, body, **headers)
 
 
-def _landing(source: "SnapshotSource") -> Answer:
+def _landing(source: SnapshotSource) -> Answer:
     from gputailor_exporter.serving import landing  # noqa: PLC0415 - for people, who seldom come by
 
     text = landing.page(
@@ -116,7 +112,7 @@ def _landing(source: "SnapshotSource") -> Answer:
     return _answer(HTTPStatus.OK, "text/html; charset=utf-8", body, **policy)
 
 
-def _probe(path: str, source: "SnapshotSource") -> Answer:
+def _probe(path: str, source: SnapshotSource) -> Answer:
     fine = source.healthy if path == "/healthz" else source.ready
     lines = ["ok" if fine else f"not ready: {source.trouble or 'waiting for the first full cycle'}"]
     if path == "/healthz" and not fine:

@@ -10,15 +10,13 @@ import threading
 import time
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import h11
 
 from gputailor_exporter.serving.answers import Answer, answer, refusal
+from gputailor_exporter.serving.page import Site
 from gputailor_exporter.serving.webaccess import may_enter
-
-if TYPE_CHECKING:
-    from gputailor_exporter.server import MetricsServer
 
 log = logging.getLogger(__name__)
 
@@ -37,14 +35,27 @@ LEFTOVER_SECONDS: Final = 1.0
 _READ_BYTES: Final = 4 * 1024
 
 
+class Host(Protocol):
+    """Who takes connections in: the server."""
+
+    site: Site
+    stopping: bool
+
+    def waits(self, connection: "Connection") -> None:
+        """``connection`` begins to wait for another request."""
+
+    def forget(self, connection: "Connection") -> None:
+        """``connection`` is closed."""
+
+
 class Connection:
     """Serves one connection in a daemon thread of its own."""
 
-    def __init__(self, server: "MetricsServer", client: socket.socket) -> None:
+    def __init__(self, host: Host, client: socket.socket) -> None:
         """``client`` is connected and closed at the end."""
         self.busy = False  # a request is being answered
         self.answered = False  # at least one was
-        self._server = server
+        self._host = host
         self._socket = client
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_REQUEST_BYTES)
         self._began = False  # bytes of the next request are here
@@ -83,12 +94,12 @@ class Connection:
         except Exception:
             log.exception("connection ended")
         finally:
-            self._server.forget(self)
+            self._host.forget(self)
             self._socket.close()
 
     def _secured(self) -> bool:
         """Shake hands where TLS is on; False where the client may not come in."""
-        config = self._server.access.rules().config
+        config = self._host.site.access.rules().config
         if config.tls is None:
             return True
         secured = config.tls.wrap_socket(
@@ -102,8 +113,8 @@ class Connection:
         return False
 
     def _serve(self) -> None:
-        while not (self._server.stopping and self.answered):
-            self._server.waits(self)
+        while not (self._host.stopping and self.answered):
+            self._host.waits(self)
             try:
                 request = self._next_request()
             except h11.RemoteProtocolError as error:
@@ -114,7 +125,7 @@ class Connection:
                 return
             self.busy = True
             whole = self._protocol.their_state is h11.DONE  # no body that nobody reads
-            last = not whole or self._server.stopping
+            last = not whole or self._host.stopping
             self._send(self._answer(request), head=request.method == b"HEAD", last=last)
             self.busy, self.answered = False, True
             if self._protocol.our_state is not h11.DONE or last:
@@ -124,7 +135,7 @@ class Connection:
 
     def _answer(self, request: h11.Request) -> Answer:
         try:
-            return answer(self._server, request, time.monotonic())
+            return answer(self._host.site, request, time.monotonic())
         except Exception:
             log.exception("answering failed")
             return refusal(500, "an error of the exporter; its log says more")
@@ -172,7 +183,7 @@ class Connection:
         self._shut(socket.SHUT_WR)
         left, until = MOST_LEFTOVER_BYTES, time.monotonic() + LEFTOVER_SECONDS
         with suppress(OSError):
-            while left > 0 and time.monotonic() < until and not self._server.stopping:
+            while left > 0 and time.monotonic() < until and not self._host.stopping:
                 got = len(self._socket.recv(_READ_BYTES))
                 if not got:
                     break
