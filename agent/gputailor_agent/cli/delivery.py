@@ -13,9 +13,9 @@ from pydantic_settings import BaseSettings, NoDecode
 
 from gputailor_agent.reports.catalogues import ENGLISH
 from gputailor_agent.reports.delivery.channels import opened
+from gputailor_agent.reports.delivery.errors import DeliveryError
 from gputailor_agent.reports.delivery.quiet import QuietHours
 from gputailor_agent.reports.delivery.settings import (
-    DeliveryError,
     DeliverySettings,
     delivery_settings,
 )

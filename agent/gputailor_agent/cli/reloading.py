@@ -20,7 +20,7 @@ from gputailor_agent.cli.errors import CommandError
 from gputailor_agent.cli.hosting import Asked
 from gputailor_agent.cli.running import RELOADED
 from gputailor_agent.cli.settings import AgentSettings
-from gputailor_agent.reports.delivery.settings import DeliveryError
+from gputailor_agent.reports.delivery.errors import DeliveryError
 from gputailor_agent.schedule import AgentService, PageSource, ServiceSettings
 
 _LOOK_SECONDS: Final = 0.5

@@ -21,8 +21,9 @@ from gputailor_agent.reports.beside import NOTHING, Beside
 from gputailor_agent.reports.catalogues import speaking
 from gputailor_agent.reports.delivery import channels, content, mail, webhook
 from gputailor_agent.reports.delivery.content import Content
+from gputailor_agent.reports.delivery.errors import DeliveryError
 from gputailor_agent.reports.delivery.mail import SendError
-from gputailor_agent.reports.delivery.settings import DeliveryError, DeliverySettings, Receivers
+from gputailor_agent.reports.delivery.settings import DeliverySettings, Receivers
 from gputailor_agent.reports.delivery.teams import parts
 from gputailor_agent.schedule import bundling, holding, noticing
 from gputailor_agent.schedule.bundling import CHAT, MAIL, WEBHOOK, Bundle

@@ -20,7 +20,8 @@ from gputailor_agent.model.judgement import (
     SilenceKind,
     Verdict,
 )
-from gputailor_agent.reports.delivery.settings import DeliveryError, DeliverySettings, address
+from gputailor_agent.reports.delivery.errors import DeliveryError
+from gputailor_agent.reports.delivery.settings import DeliverySettings, address
 from gputailor_agent.store import Spell
 
 #: On a workload, its owner or its pods: addresses of who is told, or "none".

@@ -12,8 +12,8 @@ import requests
 from gputailor_agent.model.judgement import Message
 from gputailor_agent.reports.catalogues import speaking
 from gputailor_agent.reports.delivery import channels, content
+from gputailor_agent.reports.delivery.errors import DeliveryError
 from gputailor_agent.reports.delivery.mail import SendError
-from gputailor_agent.reports.delivery.settings import DeliveryError
 from tests.agent.reports.plans import END, IDLE, finding, sample_plan, verdict, workload
 
 SLACK = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#gpus"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputailor_agent.reports.delivery.errors import DeliveryError
 from gputailor_agent.reports.delivery.quiet import QuietHours
-from gputailor_agent.reports.delivery.settings import DeliveryError
 
 BERLIN = QuietHours.read("22:00-07:00", "Europe/Berlin")
 

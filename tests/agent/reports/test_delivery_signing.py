@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputailor_agent.reports.delivery import signing
-from gputailor_agent.reports.delivery.settings import DeliveryError, delivery_settings
+from gputailor_agent.reports.delivery.errors import DeliveryError
+from gputailor_agent.reports.delivery.settings import delivery_settings
 
 #: The example that the specification's libraries share in their tests.
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from gputailor_agent.reports.delivery.content import Content
+from gputailor_agent.reports.delivery.errors import DeliveryError
 from gputailor_agent.reports.delivery.mail import SendError
-from gputailor_agent.reports.delivery.settings import DeliveryError
 
 if TYPE_CHECKING:
     from apprise.plugins.base import NotifyBase

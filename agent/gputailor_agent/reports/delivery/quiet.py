@@ -10,7 +10,7 @@ from datetime import datetime, time, timedelta
 from typing import Final, Self
 from zoneinfo import ZoneInfo
 
-from gputailor_agent.reports.delivery.settings import DeliveryError
+from gputailor_agent.reports.delivery.errors import DeliveryError
 
 _HOURS: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parseaddr
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    from gputailor_agent.reports.delivery.quiet import QuietHours
+from gputailor_agent.reports.delivery.errors import DeliveryError
+from gputailor_agent.reports.delivery.quiet import QuietHours
 
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -24,10 +24,6 @@ DEFAULT_TEAM: Final = "default"
 TLS_MODES: Final = ("starttls", "tls", "none")
 #: The usual port of each mode: submission, submission over TLS (RFC 8314), relay.
 USUAL_PORTS: Final[Mapping[str, int]] = {"starttls": 587, "tls": 465, "none": 25}
-
-
-class DeliveryError(ValueError):
-    """Delivery cannot be set up like this; the text names the setting and what was expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +58,7 @@ class DeliverySettings:
     webhook_secrets: tuple[bytes, ...] = field(default=(), repr=False)
     channels: Mapping[str, str] = field(default_factory=dict, repr=False)  # name -> apprise's URL
     teams: Mapping[str, Receivers] = field(default_factory=dict)  # line of the mapping file
-    quiet: "QuietHours | None" = None
+    quiet: QuietHours | None = None
     notices_at_once: int = 10  # more of them to one receiver go as one message
     language: str = "en"  # of notices: a name of ``reports.catalogues``
     notices: bool = True
@@ -181,7 +177,7 @@ def delivery_settings(
     webhook_secrets: tuple[bytes, ...] = (),
     channels: Mapping[str, str] | None = None,
     teams: Mapping[str, Receivers] | None = None,
-    quiet: "QuietHours | None" = None,
+    quiet: QuietHours | None = None,
     notices_at_once: int = 10,
     language: str = "en",
 ) -> DeliverySettings:

@@ -12,7 +12,7 @@ import hmac
 from collections.abc import Sequence
 from typing import Final
 
-from gputailor_agent.reports.delivery.settings import DeliveryError
+from gputailor_agent.reports.delivery.errors import DeliveryError
 
 _PREFIX: Final = "whsec_"
 #: Bytes of a secret, by the specification.

@@ -17,9 +17,9 @@ from typing import Any
 from gputailor_agent.model.inventory import Workload
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.reports.beside import Beside, scoped_beside
+from gputailor_agent.reports.delivery.errors import DeliveryError
 from gputailor_agent.reports.delivery.settings import (
     DEFAULT_TEAM,
-    DeliveryError,
     DeliverySettings,
     Receivers,
     address,
