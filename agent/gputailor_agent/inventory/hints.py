@@ -21,6 +21,8 @@ from gputailor_agent.inventory.templates import PodTemplate
 RUNTIME_HINT: Final = "gputailor.io/runtime"
 ENTRYPOINT_HINT: Final = "gputailor.io/entrypoint"
 DEADLINE_HINT: Final = "gputailor.io/deadline-seconds"
+QUEUE_HINT: Final = "gputailor.io/queue"
+PRIORITY_HINT: Final = "gputailor.io/priority-class"
 
 _DURATION: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:h|m|s))+")
 _SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0}
@@ -50,12 +52,29 @@ def hints(spec: Mapping[str, Any], templates: Iterable[PodTemplate]) -> dict[str
         found[RUNTIME_HINT] = runtime
     if words := " ".join(_words(spec)):
         found[ENTRYPOINT_HINT] = mask_text(words)[:_LONGEST]
-    return found | deadline_hint(_deadline(spec))
+    return found | deadline_hint(_deadline(spec)) | _scheduling(spec)
 
 
 def deadline_hint(seconds: float | None) -> dict[str, str]:
     """The annotation that says after how many seconds a run is ended; none where nothing does."""
     return {DEADLINE_HINT: f"{seconds:.15g}"} if seconds is not None and seconds > 0 else {}
+
+
+def _scheduling(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Queue and priority class as Volcano, Kubeflow and Spark's operator spell them."""
+    places = (
+        spec,
+        _below(spec, "runPolicy", "schedulingPolicy"),
+        _below(spec, "batchSchedulerOptions"),
+    )
+    keys = {QUEUE_HINT: ("queue",), PRIORITY_HINT: ("priorityClassName", "priorityClass")}
+    told = {
+        hint: [value for place in places for key in names if (value := place.get(key))]
+        for hint, names in keys.items()
+    }
+    return {
+        hint: values[0] for hint, values in told.items() if values and isinstance(values[0], str)
+    }
 
 
 def _deadline(spec: Mapping[str, Any]) -> float | None:

@@ -62,7 +62,15 @@ def test_the_house_s_own_key_is_found_as_a_prometheus_spells_it(tmp_path, told):
     assert _only(tmp_path, pod("a", labels={told: "4711"}), team_keys=keys).team == "4711"
 
 
-@pytest.mark.parametrize("key", ["kueue.x-k8s.io/queue-name", "kai.scheduler/queue", "runai/queue"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "kueue.x-k8s.io/queue-name",
+        "kai.scheduler/queue",
+        "runai/queue",
+        "yunikorn.apache.org/queue",
+    ],
+)
 def test_queues_are_named_by_each_scheduler_s_label(tmp_path, key):
     assert _only(tmp_path, pod("a", labels={key: "night"})).queue == "night"
 
@@ -70,6 +78,34 @@ def test_queues_are_named_by_each_scheduler_s_label(tmp_path, key):
 def test_volcano_names_its_queue_by_annotation(tmp_path):
     made = pod("a", annotations={"scheduling.volcano.sh/queue-name": "night"})
     assert _only(tmp_path, made).queue == "night"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"queue": "night", "priorityClassName": "low"},  # Volcano's Job
+        {
+            "runPolicy": {"schedulingPolicy": {"queue": "night", "priorityClass": "low"}}
+        },  # Kubeflow's
+        {"batchSchedulerOptions": {"queue": "night", "priorityClassName": "low"}},  # Spark's
+    ],
+)
+def test_a_custom_resource_says_queue_and_priority_for_its_pods(tmp_path, spec):
+    owned = {"owners": [owner("PyTorchJob", "run", "u")]}
+    job = controller("PyTorchJob", "run", uid="u") | {"spec": spec}
+    found = _only(tmp_path, pod("run-0", **owned), job)
+    assert (found.queue, found.priority_class) == ("night", "low")
+    labelled = pod("run-0", **owned, labels={"runai/queue": "day"})
+    assert _only(tmp_path, labelled, job).queue == "day"
+
+
+@pytest.mark.parametrize(
+    "spec", [{"queue": {"name": "night"}}, {"runPolicy": {"schedulingPolicy": 1}}]
+)
+def test_what_is_no_name_of_a_queue_is_none(tmp_path, spec):
+    job = controller("PyTorchJob", "run", uid="u") | {"spec": spec}
+    made = pod("run-0", owners=[owner("PyTorchJob", "run", "u")])
+    assert _only(tmp_path, made, job).queue == ""
 
 
 def test_priority_and_service_account_are_kept(tmp_path):

@@ -1,23 +1,29 @@
 import contextlib
 import json
 import logging
+import os
 import ssl
 import stat
+import sys
+import time
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 
+import psutil
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from gputailor_agent.inventory.live import plugging
 from gputailor_agent.inventory.live.client import connect
 from gputailor_agent.inventory.live.configuring import client_module, find_connection
 from gputailor_agent.inventory.live.errors import AccessError, UnreachableError
 from gputailor_agent.inventory.live.listing import list_objects
 from tests.agent.inventory.live.api_server import ApiServer
 from tests.agent.inventory.live.conftest import QUICK, kubeconfig_of
+from tests.testbed.servers import eventually
 
 
 def _ask(path=None, context=None):
@@ -190,6 +196,67 @@ def test_an_exec_plugin_that_fails_is_told_in_its_words(write_kubeconfig, caplog
     assert words in told
     assert "run it by hand" in told
     assert not caplog.records
+
+
+def _alive(group):
+    """Processes of a process group that are no zombies."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, 0)
+        return [
+            one.pid
+            for one in psutil.process_iter(["status"])
+            if one.info["status"] != psutil.STATUS_ZOMBIE and os.getpgid(one.pid) == group
+        ]
+    return []
+
+
+@pytest.mark.parametrize("body", ["sleep 60", "sleep 60 & sleep 60"])
+def test_an_exec_plugin_that_hangs_is_stopped_and_told(
+    write_kubeconfig, tmp_path, monkeypatch, body
+):
+    monkeypatch.setattr(plugging, "UNATTENDED_SECONDS", 0.3)
+    script = _plugin(tmp_path, f"echo $$ > {tmp_path}/pid\n{body}")
+    path = write_kubeconfig(kubeconfig_of("http://127.0.0.1:9", _exec(script)))
+    began = time.monotonic()
+    told = _told(path)
+    assert time.monotonic() - began < 5
+    assert f"the exec plugin '{script}' of user 'me' gave no credentials" in told
+    assert "no answer within 0.3 s, so it was stopped" in told
+    assert "run it by hand" in told
+    group = int((tmp_path / "pid").read_text())
+    eventually(lambda: not _alive(group), "it ends with all that it started")
+
+
+def test_who_sits_at_a_terminal_is_told_what_is_waited_for_and_has_longer(
+    api, write_kubeconfig, tmp_path, monkeypatch, capsys
+):
+    api.tokens = {"t"}
+    monkeypatch.setattr(plugging, "SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(plugging, "UNATTENDED_SECONDS", 0.2)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr(sys, "stderr", (tmp_path / "terminal").open("w"))
+    script = _plugin(tmp_path, f"sleep 0.5; echo '{_credential(token='t')}'")
+    _ask(write_kubeconfig(kubeconfig_of(api.url, _exec(script))))
+    sys.stderr.close()
+    assert (tmp_path / "terminal").read_text() == f"waiting for {script} (at most 300 s)\n"
+
+
+def test_a_token_is_not_waited_for_without_end_when_it_is_renewed(
+    api, write_kubeconfig, tmp_path, monkeypatch
+):
+    """The agent has run for hours; then the plugin hangs, and the server is asked all the same."""
+    monkeypatch.setattr(plugging, "UNATTENDED_SECONDS", 0.3)
+    api.tokens = {"t"}
+    old = _credential(token="t", expirationTimestamp="2020-01-01T00:00:00Z")
+    script = _plugin(tmp_path, f"[ -e {tmp_path}/hang ] && sleep 60\necho '{old}'")
+    path = write_kubeconfig(kubeconfig_of(api.url, _exec(script)))
+    with contextlib.closing(connect(path, patience=QUICK)) as client:
+        list_objects(client, "/api/v1/pods", lambda _: None)
+        (tmp_path / "hang").touch()
+        began = time.monotonic()
+        list_objects(client, "/api/v1/pods", lambda _: None)
+    assert time.monotonic() - began < 5
 
 
 def test_a_provider_that_is_no_more_is_told_with_its_successor(api, write_kubeconfig):
