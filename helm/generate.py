@@ -15,7 +15,7 @@ from typing import Any, Final
 import yaml
 
 from gputailor_agent.cli.settings import AgentSettings
-from gputailor_agent.inventory.live import rbac
+from gputailor_agent.inventory.live import rbac, writing_rights
 from gputailor_agent.rules import with_thresholds
 from gputailor_dashboards import generating, publishing
 
@@ -28,25 +28,26 @@ _KEY: Final = re.compile(r"(?P<indent> *)(?P<name>[A-Za-z]+):(?P<rest>.*)")
 _LONGEST_DEFAULT: Final = 60
 _NOTE: Final = "# Written by python helm/generate.py; do not edit.\n"
 _WIDE: Final = 10_000
-#: Settings that the chart sets itself, from values of its own or because it must be so in a pod.
-CHART_SETS: Final = frozenset(
-    {
-        "cluster",
-        "context",
-        "inventory",
-        "kubeconfig",
-        "kubernetes",
-        "listen",
-        "namespaces",
-        "prices",
-    }
-)
+#: Settings that the chart sets itself, or that have no place in a pod: by which value, or why not.
+CHART_SETS: Final = {
+    "cluster": "`clusterName`",
+    "listen": "`agent.port`",
+    "namespaces": "`namespaces`",
+    "prices": "`prices`",
+    "kubernetes": "always true: it follows the cluster that it runs in",
+    "kubeconfig": "no: the pod's account is used; an agent for another cluster runs in that one",
+    "context": "no: as `kubeconfig`",
+    "inventory": "no: the live cluster is followed instead of files",
+}
 
 
 def files() -> dict[str, str]:
     """Text of every generated file, by its path below the chart."""
     found = {
-        "files/rbac.yaml": _yaml({"namespaced": _rules("namespaced"), "cluster": _rules("cluster")})
+        "files/rbac.yaml": _yaml(
+            {"namespaced": _rules("namespaced"), "cluster": _rules("cluster")}
+            | {one: writing_rights.writing_rules([one]) for one in writing_rights.FEATURES}
+        )
     }
     for name, groups in publishing.rule_groups().items():
         found[f"files/rules/{name}.yaml"] = _yaml(publishing.rule_file(groups))
@@ -61,12 +62,13 @@ def files() -> dict[str, str]:
 
 
 def page() -> str:
-    """Text of docs/helm.md, with its tables: rights, values, presets."""
+    """Text of docs/helm.md, with its tables: rights, values, presets, settings."""
     text = PAGE.read_text("utf-8")
     for name, table in {
         "rules": rbac.rules_table(),
         "presets": presets_table(),
         "values": values_table(),
+        "settings": settings_table(),
     }.items():
         begin = f"<!-- {name}: written by python helm/generate.py -->\n"
         end = f"<!-- end of {name} -->\n"
@@ -137,9 +139,22 @@ def presets_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def _plain(value: Any) -> str:
-    """A value as YAML has it, without quotes."""
-    return json.dumps(value).strip('"')
+def settings_table() -> str:
+    """By which value each setting of the agent is given, as a Markdown table."""
+    schema = AgentSettings.model_json_schema()["properties"]
+    left = [name for name in schema if name not in CHART_SETS]
+    files = [name for name in left if name.endswith("_file")]
+    secret = [name for name in left if schema[name].get("writeOnly")]
+    open_ = [name for name in left if name not in {*files, *secret}]
+    rows = ["| settings | given by |", "|---|---|"]
+    for names, way in (
+        (open_, "`agent.settings`; those that may hold a password also by `agent.secretSettings`"),
+        (files, "`agent.secretFiles` from a Secret, `agent.configFiles` from a ConfigMap"),
+        (secret, "`agent.secretSettings`, or the setting of the same name with `_file`"),
+    ):
+        rows.append(f"| {', '.join(f'`{name}`' for name in names)} | {way} |")
+    rows += [f"| `{name}` | {_cell(way)} |" for name, way in CHART_SETS.items()]
+    return "\n".join(rows) + "\n"
 
 
 def _cell(text: str) -> str:
@@ -156,6 +171,7 @@ def values_schema() -> dict[str, Any]:
     agent["settings"] = _agent_settings(settings)
     agent["secretSettings"] = _secrets(settings, "secretKey", files=False)
     agent["secretFiles"] = _secrets(settings, "secretFile", files=True)
+    agent["configFiles"] = _secrets(settings, "configFile", files=True)
     closed: dict[str, Any] = _closed(schema)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **closed}
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gputailor_dashboards import alerts
 from gputailor_dashboards.boards.board import DIALECTS, EVERY
+from gputailor_dashboards.compacting import without_defaults
 from gputailor_dashboards.expressions.base import RULES
 from gputailor_dashboards.recording import TEAM_LABEL, recordings
 from gputailor_dashboards.rules import RUNBOOKS, Group
@@ -72,7 +73,7 @@ def prometheus_rule(name: str, groups: tuple[Group, ...], placing: Placing) -> d
 
 
 def _compact(dashboard: Mapping[str, Any]) -> str:
-    return json.dumps(dashboard, sort_keys=True, separators=(",", ":"))
+    return json.dumps(without_defaults(dashboard), sort_keys=True, separators=(",", ":"))
 
 
 def config_map(name: str, dashboard: Mapping[str, Any], placing: Placing) -> dict[str, Any]:

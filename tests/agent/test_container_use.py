@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gputailor_agent.model import cpu_levels
 from gputailor_agent.model.containers import (
     CONTAINER_ITSELF,
     Amount,
@@ -24,6 +25,7 @@ from tests.agent.factories import DAY, HOUR, NOW, device, pod, profile, row
 
 AMOUNTS = [*Amount, *(observed(a) for a in (Amount.RUNNING, Amount.WAITING, Amount.CACHE))]
 AMOUNTS += [pressure("host", "io", "some"), pressure("node", "memory", "full")]
+AMOUNTS += [cpu_levels.level(0.0), cpu_levels.level(1.5)]
 
 
 LAST = NOW - HOUR

@@ -13,6 +13,7 @@ import msgspec
 
 from gputailor_agent.catalog import load_catalogue
 from gputailor_agent.inventory.identity import resolve
+from gputailor_agent.model import cpu_levels
 from gputailor_agent.model.containers import CONTAINER_ITSELF, Amount, Peak
 from gputailor_agent.model.inventory import (
     ContainerSpec,
@@ -204,6 +205,7 @@ def _itself(kind: Kind, row: UsageRow, pod: Pod) -> UsageRow:
         Amount.HOST_OBSERVED: float(DAY), Amount.CPU_USED_OF_LIMIT: 2.0 * DAY * kind.gpus,
         Amount.CPU_PERIODS: 10.0 * DAY, Amount.CPU_THROTTLED_PERIODS: 0.2 * DAY,
         Amount.PRESSURE_OBSERVED: float(DAY), "host/pressure/io/some": 0.02 * DAY,
+        cpu_levels.level(2.0 * kind.gpus): 0.9 * DAY, cpu_levels.level(3.0 * kind.gpus): 0.1 * DAY,
     }  # fmt: skip
     peaks = {Peak.MEMORY: 24.0 * GIB * kind.gpus, Peak.CPUS: 3.0 * kind.gpus}
     serves = kind.owner == "Deployment"

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from gputailor_agent import metrics as agent
 from gputailor_dashboards import command, publishing
 from gputailor_dashboards.boards import BOARDS
+from gputailor_dashboards.compacting import without_defaults
 from gputailor_dashboards.expressions import dcgm, smi
 from gputailor_dashboards.expressions.base import POD_NAME, WORKLOAD
 from gputailor_dashboards.expressions.engines import ENGINES
@@ -316,13 +317,13 @@ def test_the_label_of_teams_goes_into_the_rules():
     assert "label_team" not in found
 
 
-def test_objects_carry_the_dashboard_as_it_is():
+def test_objects_carry_the_dashboard_without_what_grafana_fills_in():
     found = files(publishing.Placing(exporters=("smi",)))
     for name in ("cluster", "node", "gpu", "health"):
         uid = f"gputailor-{name}-smi"
         config_map = yaml.safe_load(found[f"kubernetes/configmap-{uid}.yaml"])
         custom = yaml.safe_load(found[f"kubernetes/grafana-operator/{uid}.yaml"])
-        ours = json.loads(found[f"dashboards/{uid}.json"])
+        ours = without_defaults(json.loads(found[f"dashboards/{uid}.json"]))
         assert json.loads(config_map["data"][f"{uid}.json"]) == ours
         assert json.loads(custom["spec"]["json"]) == ours
 

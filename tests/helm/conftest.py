@@ -47,6 +47,13 @@ def chart(repository: Path) -> Path:
     return repository / "helm" / "gputailor"
 
 
+@pytest.fixture(scope="module")
+def schema(chart: Path) -> dict[str, Any]:
+    """The schema of the values."""
+    found: dict[str, Any] = json.loads((chart / "values.schema.json").read_text("utf-8"))
+    return found
+
+
 @pytest.fixture(scope="session")
 def generate(repository: Path) -> ModuleType:
     """helm/generate.py as a module."""

@@ -1,6 +1,5 @@
 """What needs no Helm: generated parts are up to date, and the schema knows right from wrong."""
 
-import json
 import re
 
 import jsonschema
@@ -14,11 +13,6 @@ from tests.helm.wrong_values import WRONG_VALUES
 #: Mappings with a default, which are one value to the reader.
 TOLD_WHOLE = {"exporter.resources", "agent.resources", "dashboards.operator.instanceSelector"}
 INSIDE = {f"{path}." for path in TOLD_WHOLE}
-
-
-@pytest.fixture(scope="module")
-def schema(chart):
-    return json.loads((chart / "values.schema.json").read_text("utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +77,7 @@ def test_values_that_the_page_speaks_of_are_values_of_the_chart(generate, schema
     agent = schema["properties"]["agent"]["properties"]
     known = set(paths(defaults)) | {
         f"agent.{kind}.{name}"
-        for kind in ("settings", "secretFiles")
+        for kind in ("settings", "secretFiles", "configFiles")
         for name in agent[kind]["properties"]
     }
     tops = "|".join(defaults)
@@ -117,12 +111,22 @@ def test_wrong_values_do_not_fit_the_schema(schema, defaults, name):
 
 
 def test_every_setting_of_the_agent_is_of_the_chart_or_can_be_given(schema, generate):
-    given = set(schema["properties"]["agent"]["properties"]["settings"]["properties"])
-    secret = set(schema["properties"]["agent"]["properties"]["secretSettings"]["properties"])
-    known = set(generate.AgentSettings.model_fields)
-    assert given | generate.CHART_SETS | secret == known
-    assert not secret & generate.CHART_SETS
-    assert not given & generate.CHART_SETS
+    agent = schema["properties"]["agent"]["properties"]
+    given, secret, files = (
+        set(agent[kind]["properties"]) for kind in ("settings", "secretSettings", "configFiles")
+    )
+    sets = generate.CHART_SETS.keys()
+    assert given | sets | secret | files == set(generate.AgentSettings.model_fields)
+    assert not (given | secret | files) & sets
+    assert files == set(agent["secretFiles"]["properties"])
+
+
+def test_the_page_says_of_every_setting_by_which_value_it_is_given(generate):
+    table = generate.settings_table()
+    named = re.findall(r"`(\w+)`", table)
+    missing = set(generate.AgentSettings.model_fields) - set(named)
+    assert not missing
+    assert table in generate.page()
 
 
 def test_no_password_fits_into_the_settings_file(schema, generate):

@@ -6,6 +6,7 @@ import shlex
 import pytest
 
 from gputailor_dashboards.boards.board import DIALECTS
+from gputailor_dashboards.compacting import without_defaults
 from tests.helm.conftest import api_versions
 from tests.helm.objects import WORKLOADS, of_kind, one, selects
 from tests.helm.value_sets import ALL_ON, VALUE_SETS
@@ -18,7 +19,8 @@ OTHERS = {key: True for key in DIALECTS if key != "gputailor"}
 OPERATOR = api_versions("monitoring.coreos.com")
 VICTORIA = api_versions("victoriametrics")
 LARGEST_OBJECT = 262_144
-LARGEST_CHART = 1_000_000
+#: Bytes of all objects; a megabyte is the limit, and what grows towards it is to be noticed before.
+LARGEST_CHART = 900_000
 MONITORS = ("ServiceMonitor", "PodMonitor", "VMServiceScrape")
 RULES = ("PrometheusRule", "VMRule")
 #: What ALL_ON lacks by intent.
@@ -235,7 +237,8 @@ def test_dashboards_stand_in_config_maps_as_the_code_has_them(render, generate):
     for each in of_kind(render(BY_FORCE | OTHERS), "ConfigMap"):
         if each["metadata"]["labels"].get("grafana_dashboard") == "1":
             found |= {name.removesuffix(".json"): json.loads(t) for name, t in each["data"].items()}
-    assert found == {name: generate.generating.dashboard(name) for name in found}
+    wanted = {name: generate.generating.dashboard(name) for name in found}
+    assert found == {name: without_defaults(one) for name, one in wanted.items()}
     assert set(found) == set(generate.generating.BUILDERS)
 
 
@@ -265,5 +268,9 @@ def test_no_object_is_too_large_for_kubectl_apply(rendered):
     assert max(len(json.dumps(each)) for each in rendered) < LARGEST_OBJECT
 
 
-def test_the_whole_chart_with_all_on_is_under_a_megabyte(render):
-    assert sum(len(json.dumps(each)) for each in render(ALL_ON)) < LARGEST_CHART
+def test_the_whole_chart_with_all_on_stays_well_under_a_megabyte(render):
+    sizes = {
+        f"{each['kind']}/{each['metadata']['name']}": len(json.dumps(each))
+        for each in render(ALL_ON)
+    }
+    assert sum(sizes.values()) < LARGEST_CHART, sorted(sizes.items(), key=lambda one: one[1])

@@ -14,7 +14,10 @@ from tests.helm.value_sets import PRICES, VALUE_SETS
 
 pytestmark = pytest.mark.system
 
-SECRETS = "/etc/gputailor-secrets"
+SECRETS, FILES = "/etc/gputailor-secrets", "/etc/gputailor-files"
+DATABASE = "postgresql+psycopg://gputailor:hush@database/gputailor"
+#: What Secrets hold, where it is no web address.
+SECRET_TEXTS = {"GPUTAILOR_STORE": DATABASE, "store_file": DATABASE}
 SERVICE = """[gputailor]
 host=127.0.0.1
 port={port}
@@ -28,15 +31,18 @@ def test_the_agent_accepts_its_settings(rendered, tmp_path, monkeypatch):
     if not of_kind(rendered, "Deployment"):
         return  # exporters alone
     for name, text in settings_files(rendered).items():  # as they are mounted together
-        told = text.replace("/etc/gputailor/", f"{tmp_path}/").replace(SECRETS, str(tmp_path))
+        told = text.replace("/etc/gputailor/", f"{tmp_path}/")
+        told = told.replace(SECRETS, str(tmp_path)).replace(FILES, str(tmp_path))
         (tmp_path / name).write_text(told, "utf-8")
     for spec in pod_specs(of_kind(rendered, "Deployment")):
         for volume in spec["volumes"]:
             for source in volume.get("projected", {}).get("sources", ()):
-                (item,) = source["secret"]["items"]
-                (tmp_path / item["path"]).write_text("https://secret.example.com\n", "utf-8")
+                (item,) = next(iter(source.values()))["items"]
+                kept = SECRET_TEXTS.get(item["path"], "https://secret.example.com")
+                (tmp_path / item["path"]).write_text(f"{kept}\n", "utf-8")
         for each in spec["containers"][0].get("env", ()):
-            monkeypatch.setenv(each["name"], each.get("value", "https://secret.example.com"))
+            kept = SECRET_TEXTS.get(each["name"], "https://secret.example.com")
+            monkeypatch.setenv(each["name"], each.get("value", kept))
         settings = load_settings({}, tmp_path / "agent.yaml")
         assert settings.cluster_access.asked
         assert settings.targets or settings.prometheus_url
@@ -128,6 +134,80 @@ def test_a_secret_file_is_mounted_and_its_setting_names_it(render):
         name: f"{SECRETS}/{name}" for name in wanted
     }
     assert "env" not in spec["containers"][0]
+
+
+def test_a_file_from_a_config_map_is_mounted_and_its_setting_names_it(render):
+    objects = render(VALUE_SETS["files that are no secret"])
+    settings = yaml.safe_load(settings_text(objects))
+    (spec,) = pod_specs(of_kind(objects, "Deployment"))
+    (volume,) = (each for each in spec["volumes"] if each["name"] == "files")
+    found = {
+        item["path"]: (source["configMap"]["name"], item["key"])
+        for source in volume["projected"]["sources"]
+        for item in source["configMap"]["items"]
+    }
+    wanted = VALUE_SETS["files that are no secret"]["agent"]["configFiles"]
+    assert found == {name: (one["name"], one["key"]) for name, one in wanted.items()}
+    assert {name: settings[name] for name in wanted} == {name: f"{FILES}/{name}" for name in wanted}
+
+
+def sample(kind, definitions):
+    """Some value that a schema takes."""
+    kind = definitions[kind["$ref"].rpartition("/")[2]] if "$ref" in kind else kind
+    if "anyOf" in kind:
+        return sample(next(one for one in kind["anyOf"] if one.get("type") != "null"), definitions)
+    if "enum" in kind:
+        return kind["enum"][-1]
+    least = kind.get("minimum", kind.get("exclusiveMinimum", 0) + 1)
+    made = {"array": ["a"], "boolean": True, "integer": least, "number": least, "object": {}}
+    return made.get(kind["type"], "told")
+
+
+def test_each_setting_of_the_agent_reaches_it_in_one_way_of_the_chart(render, generate, schema):
+    """All at once: as it was given, as a mounted file, as a variable; or the chart says why not."""
+    agent = schema["properties"]["agent"]["properties"]
+    left = set(generate.AgentSettings.model_fields) - generate.CHART_SETS.keys()
+    files = {name: {"name": "one", "key": name} for name in agent["configFiles"]["properties"]}
+    open_ = {
+        name: sample(kind, schema["$defs"])
+        for name, kind in agent["settings"]["properties"].items()
+        if name not in files
+    }
+    told = yaml.safe_load(
+        settings_text(render({"agent": {"settings": open_, "configFiles": files}}))
+    )
+    assert {name: told[name] for name in open_} == open_
+    assert {name: told[name] for name in files} == {name: f"{FILES}/{name}" for name in files}
+
+    names = agent["secretSettings"]["properties"]
+    secrets = {name: {"name": "one", "key": name} for name in names}
+    (container,) = containers(of_kind(render({"agent": {"secretSettings": secrets}}), "Deployment"))
+    variables = {one["name"] for one in container["env"]}
+    assert variables == {f"GPUTAILOR_{name.upper()}" for name in names}
+    assert left == open_.keys() | files.keys() | secrets.keys()
+    assert files.keys() == agent["secretFiles"]["properties"].keys()
+    for name, way in generate.CHART_SETS.items():
+        assert way.startswith(("`", "always", "no: ")), name
+
+
+def test_whatever_may_be_secret_can_come_from_a_mounted_file(generate):
+    """A variable can be read by whoever may exec into the pod."""
+    kinds = generate.AgentSettings.model_json_schema()["properties"]
+    secret = {name for name, kind in kinds.items() if kind.get("writeOnly")}
+    assert {f"{name}_file" for name in secret} <= kinds.keys()
+
+
+def test_the_address_of_a_database_in_a_secret_leaves_no_other_store_and_no_volume(render):
+    for values in ("PostgreSQL by its address in a file", "PostgreSQL by a secret"):
+        objects = render(VALUE_SETS[values])
+        assert "store" not in yaml.safe_load(settings_text(objects))
+        assert not of_kind(objects, "PersistentVolumeClaim")
+
+
+def test_exporters_that_speak_tls_are_asked_so(render):
+    objects = render(VALUE_SETS["exporters with TLS that the agent reads"])
+    told = yaml.safe_load(settings_text(objects))
+    assert told["targets"] == ["dns+https://gt-gputailor-exporter.gpus.svc:9836/metrics"]
 
 
 def test_the_store_is_postgresql_by_a_file_that_libpq_reads(render, tmp_path, monkeypatch):

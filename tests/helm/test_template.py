@@ -227,7 +227,24 @@ def test_a_policy_opens_the_ports_of_the_places_that_the_settings_name(render):
     assert reached(**mail) == [587]
     assert reached(**mail, smtp_tls="tls") == [465]
     assert reached(**mail, smtp_port=2525) == [2525]
+    assert reached(store="postgresql+psycopg://a@database/x") == [5432]
+    assert reached(store="postgresql://a:b@database:6543/x") == [6543]
+    assert reached(store="sqlite:////var/lib/gputailor/other.db") == []
+    kept = {"objects_url": "s3://reports/gpu", "objects_endpoint": "https://s3.example.org:9000"}
+    assert reached(**kept) == [9000]
+    assert reached(public_url="https://gputailor.example.org:8443") == []
     assert reached() == []
+
+
+def test_a_policy_opens_the_port_of_a_database_that_a_secret_names(render):
+    def reached(**agent):
+        values = {"networkPolicy": {"enabled": True}, "agent": agent}
+        policy = one(render(values), "NetworkPolicy", "-agent")
+        return [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]][6:]
+
+    assert reached(postgresql={"existingSecret": "database"}) == [5432]
+    assert reached(postgresql={"existingSecret": "database", "port": 6432}) == [6432]
+    assert reached(secretSettings={"store": {"name": "database", "key": "url"}}) == [5432]
 
 
 def test_a_cloud_s_identity_is_the_agents_alone(render):
@@ -261,7 +278,7 @@ def test_values_on_the_page_can_be_used(helm, chart, values_file, generate):
     blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     # Objects for kubectl are applied by a test of their own.
     values = [yaml.safe_load(text) for text in blocks if not text.startswith("apiVersion:")]
-    assert len(values) == 7
+    assert len(values) == 8
     for given in values:
         assert helm("template", "gputailor", str(chart), "-f", values_file(given))
 

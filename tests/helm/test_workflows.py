@@ -142,6 +142,32 @@ def test_servers_are_those_that_ci_installs(workflows, repository):
         assert wanted <= set(text.split()), workflow
 
 
+#: Programs that tests look for and CI need not install by name, and why.
+COMES_WITH = {
+    "cc": "gcc",
+    "go": "the machine, or .ci/run ends and says so",
+    "hadolint": "the dependency group dev",
+    "helm": "the test bed",
+    "setpriv": "Debian's util-linux, which every machine has",
+    "vmalert": "the package victoria-metrics",
+    "nvidia-smi": "a driver: tests of GPUs only",
+    "ptxas": "CUDA: tests of GPUs only",
+}
+
+
+def test_ci_installs_each_program_that_tests_look_for(repository):
+    ours = (repository / ".ci" / "run").read_text("utf-8")
+    installed = set(re.findall(r"command -v ([\w-]+)", ours))
+    looked_for = {
+        name
+        for path in (repository / "tests").rglob("*.py")
+        for name in re.findall(r"""which\(["']([\w-]+)["']""", path.read_text("utf-8"))
+    }
+    assert {"chromium", "gcc", "postgres"} <= looked_for
+    assert looked_for - installed - COMES_WITH.keys() == set()
+    assert not installed & COMES_WITH.keys() - {"go"}
+
+
 def test_a_release_publishes_by_identity_and_names_no_host(workflows, repository):
     publish = workflows["release"]["jobs"]["publish"]
     assert publish["environment"] == "pypi"

@@ -53,7 +53,7 @@ VALUE_SETS: dict[str, dict[str, Any]] = {
         "agent": {
             "persistence": {"enabled": False},
             "secretSettings": {"store": {"name": "database", "key": "url"}},
-            "extraEnv": [{"name": "GPUTAILOR_LOG_COLOUR", "value": "never"}],
+            "extraEnv": [{"name": "GPUTAILOR_LOG_FORMAT", "value": "json"}],
             "extraEnvFrom": [{"secretRef": {"name": "mail"}}],
         }
     },
@@ -216,6 +216,24 @@ VALUE_SETS |= {
         "exporter": {"web": {"existingSecret": "web", "tls": True, "clientCertificates": True}},
         "agent": {"settings": {"prometheus_url": "http://prometheus:9090"}},
     },
+    "exporters with TLS that the agent reads": {
+        "exporter": {"web": {"existingSecret": "web", "tls": True, "clientCertificates": True}},
+        "agent": {
+            "settings": {"targets_username": "agent"},
+            "secretFiles": {
+                "targets_password_file": {"name": "exporters", "key": "password"},
+                "targets_certificate_file": {"name": "exporters", "key": "tls.crt"},
+                "targets_key_file": {"name": "exporters", "key": "tls.key"},
+            },
+            "configFiles": {"targets_ca_file": {"name": "authorities", "key": "ca.crt"}},
+        },
+        "serviceMonitor": {"enabled": True},
+        "monitoring": {"exporterEndpoint": {"tlsConfig": {"insecureSkipVerify": True}}},
+    },
+    "PostgreSQL by its address in a file": {
+        "agent": {"secretFiles": {"store_file": {"name": "database", "key": "url"}}},
+        "networkPolicy": {"enabled": True},
+    },
     "exporters with a password": {
         "exporter": {"web": {"existingSecret": "web"}},
         "agent": {"secretSettings": {"targets": {"name": "targets", "key": "targets"}}},
@@ -238,7 +256,26 @@ VALUE_SETS |= {
             },
         }
     },
+    "files that are no secret": {
+        "agent": {
+            "settings": {
+                "smtp_host": "mail.example.org",
+                "mail_to": ["a@example.org"],
+                "mail_from": "gputailor@example.org",
+                "prometheus_url": "https://prometheus.example.org",
+            },
+            "secretFiles": {"prometheus_bearer_token_file": {"name": "prometheus", "key": "token"}},
+            "configFiles": {
+                "smtp_ca_file": {"name": "authorities", "key": "mail.crt"},
+                "prometheus_ca_file": {"name": "authorities", "key": "prometheus.crt"},
+            },
+        }
+    },
     "PostgreSQL by a file": {"agent": {"postgresql": {"existingSecret": "database"}}},
+    "PostgreSQL behind a policy": {
+        "agent": {"postgresql": {"existingSecret": "database", "port": 6432}},
+        "networkPolicy": {"enabled": True},
+    },
     "an Ingress with a login": {
         "agent": {
             "ingress": {

@@ -45,6 +45,18 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"agent": {"secretSettings": {"store": {"name": "database"}}}},
         ("agent/secretSettings/store", "key"),
     ),
+    "a file of a ConfigMap without its key": (
+        {"agent": {"configFiles": {"smtp_ca_file": {"name": "authorities"}}}},
+        ("agent/configFiles/smtp_ca_file", "key"),
+    ),
+    "a file for a setting that is none": (
+        {"agent": {"configFiles": {"smtp_host": {"name": "a", "key": "b"}}}},
+        ("agent/configFiles", "smtp_host"),
+    ),
+    "a database at no port": (
+        {"agent": {"postgresql": {"port": 0}}},
+        ("agent/postgresql/port", "1"),
+    ),
     "a setting out of its limits": (
         {"agent": {"settings": {"window_days": 1000}}},
         ("agent/settings/window_days", "400"),
@@ -168,13 +180,22 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
         {"exporter": {"web": {"tls": True}}},
         "name the Secret that holds it (exporter.web.existingSecret)",
     ),
-    "exporters with a password that the agent is not told": (
-        {"exporter": {"web": {"existingSecret": "web"}}},
-        "agent.secretSettings.targets",
-    ),
     "two stores": (
         {"agent": {"postgresql": {"existingSecret": "a"}, "settings": {"store": "sqlite:///b"}}},
-        "leave agent.settings.store and agent.secretSettings.store out",
+        "leave agent.settings.store, agent.secretSettings.store and agent.secretFiles.store_file out",
+    ),
+    "exporters with a password that the agent is not told": (
+        {"exporter": {"web": {"existingSecret": "web"}}},
+        "the login (agent.settings.targets_username with agent.secretFiles.targets_password_file)",
+    ),
+    "a file from two objects": (
+        {
+            "agent": {
+                "secretFiles": {"prometheus_ca_file": {"name": "a", "key": "ca.crt"}},
+                "configFiles": {"prometheus_ca_file": {"name": "b", "key": "ca.crt"}},
+            }
+        },
+        "agent.secretFiles.prometheus_ca_file: it is given by another value as well",
     ),
     "a file said twice": (
         {
@@ -183,7 +204,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
                 "secretFiles": {"prometheus_ca_file": {"name": "ca", "key": "ca.crt"}},
             }
         },
-        "agent.settings.prometheus_ca_file and agent.secretFiles.prometheus_ca_file: one of them",
+        "agent.secretFiles.prometheus_ca_file: it is given by another value as well",
     ),
     "an Ingress without a host": (
         {"agent": {"ingress": {"enabled": True}}},

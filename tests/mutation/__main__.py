@@ -20,7 +20,8 @@ from tests.mutation.running import KILLED, LATE, SURVIVED, UNTOUCHED, Limits
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 FOLDERS: Final = tuple(f"agent/gputailor_agent/{one}" for one in ("rules", "planner", "profiles"))
-TESTS: Final = ("tests/agent/rules", "tests/agent/assessment", "tests/agent/test_*.py",
+TESTS: Final = ("tests/agent/rules", "tests/agent/planner", "tests/agent/profiles",
+                "tests/agent/assessment", "tests/agent/test_*.py",
                 "tests/agent/dialects/test_registry.py")  # fmt: skip
 _COPIED: Final = ("agent", "exporter", "dashboards", "tests", "docs", "pyproject.toml")
 _SEED: Final = 8

@@ -4,14 +4,17 @@ cosmic-ray offers a dozen replacements for each operator; most of them cannot ev
 two floats), and a sample full of those would flatter the tests. Each place keeps the replacements
 that still compute something. Left out as well are places that no behaviour shows: annotations and
 aliases of types, options of decorators and of classes (``frozen=True``), numbers that only rank
-(``order=``), what runs only by ``python -m``.
+(``order=``), what runs only by ``python -m``. Of comparisons those are left out that no input can
+tell apart: of amounts, counts and times, which are never below zero, ``> 0`` and ``!= 0`` (and
+``<= 0`` and ``== 0``); and an order of words or of members of an enumeration (``kind >= "Pod"``),
+which have none.
 """
 
 import ast
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final
 
@@ -61,12 +64,15 @@ def mutated(source: str, mutant: Mutant) -> str:
 
 def mutants(module: str, source: str) -> list[Mutant]:
     """Every change worth a run, in the order of the text."""
-    tree, unseen = get_ast(source), _unseen(source)
+    tree, unseen, compared = get_ast(source), _unseen(source), list(_comparisons(source))
     found = [
         Mutant(module, name, occurrence, *place)
         for name in sorted(filter(_worth, operator_names()))
         for occurrence, place in enumerate(_places(tree, get_operator(name)()))
         if not any(first <= place < last for first, last in unseen)
+        and not any(
+            first <= place < last and _alike(name, right) for first, last, right in compared
+        )
     ]
     return sorted(found, key=lambda one: (one.line, one.column, one.operator, one.occurrence))
 
@@ -107,6 +113,40 @@ def _worth(operator: str) -> bool:
     if name.startswith("ReplaceBinaryOperator_"):
         return name.removeprefix("ReplaceBinaryOperator_") in _BINARY
     return name in _OTHERS
+
+
+def _comparisons(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int], ast.expr]]:
+    """Where each operator of a comparison stands, and what is on its right."""
+    for part in ast.walk(ast.parse(source)):
+        if isinstance(part, ast.Compare):
+            for left, right in pairwise([part.left, *part.comparators]):
+                yield (
+                    (left.end_lineno, left.end_col_offset),
+                    (right.lineno, right.col_offset),
+                    right,
+                )
+
+
+def _alike(operator: str, right: ast.expr) -> bool:
+    """Whether no input tells the comparison from the other one, by what is on its right."""
+    name = operator.removeprefix("core/")
+    if not name.startswith("ReplaceComparisonOperator_"):
+        return False
+    pair = set(name.split("_")[1:])
+    if isinstance(right, ast.Constant) and right.value == 0 and type(right.value) in {int, float}:
+        return pair in ({"Gt", "NotEq"}, {"LtE", "Eq"})
+    return _is_word(right) and not pair <= {"Eq", "NotEq"}
+
+
+def _is_word(part: ast.expr) -> bool:
+    """A text, or a member of an enumeration (``Outcome.FAILED``); a list of such."""
+    if isinstance(part, ast.List | ast.Tuple):
+        return bool(part.elts) and all(map(_is_word, part.elts))
+    if isinstance(part, ast.Attribute):
+        return (
+            part.attr.isupper() and isinstance(part.value, ast.Name) and part.value.id[0].isupper()
+        )
+    return isinstance(part, ast.Constant) and isinstance(part.value, str)
 
 
 def _places(tree, operator) -> Iterator[tuple[int, int]]:

@@ -9,6 +9,7 @@ no mutant.
 
 import ast
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -37,18 +38,23 @@ _NEAR: Final = 3
 _LIBRARIES: Final = ("numpy", "hypothesis", "hypothesis.strategies", "msgspec", "yaml", "pytest",
                      "sqlalchemy", "_pytest.assertion.rewrite")  # fmt: skip
 KILLED, SURVIVED, UNTOUCHED, LATE = "killed", "survived", "untouched", "late"
-_NOT_FOUND: Final = 4
+#: Plugins of pytest that only cost time here; the last one collects garbage at each end.
+_PLUGINS: Final = ("cacheprovider", "xdist", "cov", "randomly", "unraisableexception")
+_NOT_FOUND, _NONE_COLLECTED, _COLLECTING_FAILED = 4, 5, 2
 #: pytest's exit status: all passed, some failed, collecting failed (the module cannot be imported).
 _ENDS: Final = {0: SURVIVED, 1: KILLED, 2: KILLED}
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds of the processor: of all chosen tests by the baseline, and of the whole child."""
+    """Seconds of the processor: of all chosen tests by the baseline, and of the whole child.
+
+    ``wall``: of the clock; only what sleeps for ever ends by it, however busy the machine is.
+    """
 
     tests: float = 5.0
     child: int = 10
-    wall: int = 120
+    wall: int = 1800
 
 
 class Touching:
@@ -248,6 +254,7 @@ def _child(
     mutant: Mutant, tests: list[str], root: Path, limits: Limits, anew: frozenset[str]
 ) -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (limits.child, limits.child + 1))
+    gc.disable()  # it lives for seconds
     signal.alarm(limits.wall)
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -262,9 +269,11 @@ def _child(
     import pytest  # noqa: PLC0415 - it is there already (prepare)
 
     options = ["-x", "-q", "--no-header", "--hypothesis-seed=0", "-ptests.mutation.fewer"]
-    options += [f"-pno:{one}" for one in ("cacheprovider", "xdist", "cov", "randomly")]
+    options += [f"-pno:{one}" for one in _PLUGINS]
     code = int(pytest.main([*options, *tests]))
     if code == _NOT_FOUND:  # the mutant changed the names of tests that it is a parameter of
         files = sorted({name.partition("::")[0] for name in tests})
         code = int(pytest.main([*options, *files]))
+        if code == _NONE_COLLECTED:  # files that held these tests: they cannot be imported now
+            code = _COLLECTING_FAILED
     return code

@@ -49,28 +49,78 @@ class Installed:
     hooks: str
 
 
-def installed(plane: ControlPlane, namespace: str, folder: Path, hooks: str) -> Installed:
-    """Read the agent's Deployment, ConfigMap, Secrets and token as kubelet does."""
+def _files(plane: ControlPlane, namespace: str, source: Mapping[str, Any]) -> dict[str, bytes]:
+    """Files of a volume, or of a part of a projected one, by name."""
+    if "projected" in source:
+        found: dict[str, bytes] = {}
+        for part in source["projected"]["sources"]:
+            found |= _files(plane, namespace, part)
+        return found
+    kind, about = next((kind, source[kind]) for kind in ("configMap", "secret") if kind in source)
+    name = about.get("name") or about["secretName"]
+    data = plane.get(f"{kind.lower()}/{name}", namespace)["data"]
+    told = {
+        key: base64.b64decode(text) if kind == "secret" else text.encode()
+        for key, text in data.items()
+    }
+    items = about.get("items") or [{"key": key, "path": key} for key in told]
+    return {item["path"]: told[item["key"]] for item in items}
+
+
+def _mounted(
+    plane: ControlPlane, namespace: str, template: Mapping[str, Any], folder: Path
+) -> dict[str, Path]:
+    """The volumes that hold files, written below ``folder``; where each is, by its mount path."""
+    (container,) = template["containers"]
+    volumes = {one["name"]: one for one in template["volumes"]}
+    found = {}
+    for mount in container["volumeMounts"]:
+        volume = volumes[mount["name"]]
+        if not {"configMap", "secret", "projected"} & volume.keys():
+            continue
+        place = folder / "mounted" / mount["name"]
+        place.mkdir(parents=True)
+        for name, content in _files(plane, namespace, volume).items():
+            (place / name).write_bytes(content)
+        found[mount["mountPath"]] = place
+    return found
+
+
+def installed(
+    plane: ControlPlane, namespace: str, folder: Path, hooks: str, **other: Any
+) -> Installed:
+    """Read the agent's Deployment, ConfigMap, Secrets and token as kubelet does.
+
+    ``other``: settings that cannot be the same here, e.g. the addresses of Services.
+    """
     template = plane.get("deployment/gt-gputailor-agent", namespace)["spec"]["template"]["spec"]
     (container,) = template["containers"]
-    (volume,) = (one for one in template["volumes"] if one["name"] == "settings")
-    files = plane.get(f"configmap/{volume['configMap']['name']}", namespace)["data"]
+    mounted = _mounted(plane, namespace, template, folder)
     token = plane.token(template["serviceAccountName"], namespace)
-    store = f"sqlite:///{folder / 'gputailor.db'}"
     kubeconfig = str(plane.kubeconfig_with(token, namespace))
-    settings = yaml.safe_load(files["agent.yaml"])
-    settings |= {"store": store, "listen": "127.0.0.1:0", "kubeconfig": kubeconfig}
-    path = folder / "agent.yaml"
+
+    def moved(text: str) -> str:
+        # The longest first: one path may begin like another.
+        for path in sorted(mounted, key=len, reverse=True):
+            text = text.replace(f"{path}/", f"{mounted[path]}/")
+        return text
+
+    path = mounted["/etc/gputailor"] / "agent.yaml"
+    settings = yaml.safe_load(moved(path.read_text("utf-8")))
+    if str(settings.get("store", "")).startswith("sqlite:"):
+        settings["store"] = f"sqlite:///{folder / 'gputailor.db'}"
+    settings |= {"listen": "127.0.0.1:0", "kubeconfig": kubeconfig, **other}
     path.write_text(json.dumps(settings), "utf-8")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUTAILOR_")}
     for one in container.get("env", ()):
+        if "value" in one:
+            environment[one["name"]] = moved(one["value"])
+            continue
         source = one["valueFrom"]["secretKeyRef"]
         secret = plane.get(f"secret/{source['name']}", namespace)["data"][source["key"]]
         environment[one["name"]] = base64.b64decode(secret).decode()
-    arguments = tuple(
-        str(path) if one == "/etc/gputailor/agent.yaml" else one for one in container["args"]
-    )
-    return Installed(arguments, environment, store, hooks)
+    arguments = tuple(moved(one) for one in container["args"])
+    return Installed(arguments, environment, str(settings.get("store", "")), hooks)
 
 
 def run_test(hooks: str, places: Mapping[str, str], seconds: float) -> tuple[int, str]:

@@ -143,7 +143,7 @@ def watching(site, exporter, kube_state_metrics, prometheus):
     history = parts.past(site.folder, site.namespace, site.pods, now, url)
     rules = parts.alert_rules(site.folder / "rules.yaml")
     server = prometheus(parts.scraping(rules, targets), history=history)
-    record(server.url, server.data, parts.RULES, now - parts.PAST_SECONDS, now)
+    record(server.url, server.data, parts.RULES, now - parts.RECORDED_SECONDS, now)
     server.restart()  # it finds blocks at its start
     return Watching(server, exporter, rules, targets)
 
@@ -167,7 +167,8 @@ def release(site, helm, server, mailbox):
     site.plane.kubectl("create", *secret, "-n", site.namespace)
     settings = {
         "prometheus_url": server.url,
-        "window_days": 2,
+        "window_days": 3,
+        "recommend_seconds": 30,
         "report_cron": parts.cron_that_fired(time.time()),
         "mail_to": ["ops@example.org"],
         "mail_from": "gpu@example.org",
@@ -175,6 +176,8 @@ def release(site, helm, server, mailbox):
         "smtp_port": mailbox.port,
         "smtp_username": USER,
         "smtp_ca_file": mailbox.ca_file,
+        "kubernetes_events": True,
+        "kubernetes_annotations": True,
     }
     agent = {
         "persistence": {"enabled": False},

@@ -28,7 +28,9 @@ NODE = "whole-a"
 HOUR = 3600
 DAY = 24 * HOUR
 #: How much of the past there is.
-PAST_SECONDS = 30 * HOUR
+PAST_SECONDS = 54 * HOUR
+#: ... and of it with what the recording rules would have written, which takes longest to make.
+RECORDED_SECONDS = 30 * HOUR
 #: Hopper: the driver itself tells SM, tensor and memory activity (GPM), as the past has them.
 PRODUCT = "NVIDIA-H100-80GB-HBM3"
 INSTANCE_TYPE = "p5.48xlarge"
@@ -73,6 +75,16 @@ class Life:
     devices: tuple[int, ...]
     busy: bool
 
+    @property
+    def gpu_hours(self) -> float:
+        """What it has held by now."""
+        return (self.began - self.ended) * len(self.devices)
+
+    @property
+    def open_devices(self) -> int:
+        """Devices that it holds still."""
+        return 0 if self.ended else len(self.devices)
+
     def scenario(self, name: str) -> str:
         """One workload of the scenario."""
         end = f"end: -{self.ended:g}h, " if self.ended else ""
@@ -85,11 +97,22 @@ class Life:
 
 #: By the beginning of the pods' names, which is also what the simulated pods are called.
 LIVES = {
-    "chat": Life(28, 0, (0,), busy=False),
+    "chat": Life(52, 0, (0,), busy=False),
     "bert-worker-0": Life(8, 0, (1, 2), busy=True),
     "nightly-1": Life(7, 5, (3,), busy=True),
     "nightly-2": Life(4, 2, (3,), busy=True),
 }
+
+#: By the end of the workload's id: its lives, its mean of kernel activity, its peak of memory.
+TRUTH = {
+    "Deployment/chat/main": (("chat",), 0.0, 2 * GIB),
+    "PyTorchJob/bert/main": (("bert-worker-0",), 0.9, 60 * GIB),
+    "CronJob/nightly/main": (("nightly-1", "nightly-2"), 0.9, 60 * GIB),
+}
+#: A plan out of a Prometheus ends with the last whole hour that is settled, so the last one or two
+#: hours of what goes on are not in it yet.
+OPEN_HOURS = 2.0
+SLACK_HOURS = 0.1
 
 
 def stamp(at: float) -> str:

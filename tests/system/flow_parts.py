@@ -6,8 +6,9 @@ libraries connect by themselves (libpq) is not seen.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -57,3 +58,26 @@ def listening(pid: int) -> set[int]:
         for one in each.net_connections("inet")
         if one.status == psutil.CONN_LISTEN
     }
+
+
+def reached(pid: int) -> set[int]:
+    """Ports at the other ends of the connections that a process or its children hold now."""
+    process = psutil.Process(pid)
+    own = listening(pid)
+    return {
+        one.raddr.port
+        for each in (process, *process.children(recursive=True))
+        for one in each.net_connections("inet")
+        if one.raddr and one.laddr.port not in own
+    }
+
+
+def allowed(policies: Iterable[Mapping[str, Any]]) -> dict[str, set[int]]:
+    """Ports that each component may reach, by the NetworkPolicies of a release."""
+    found = {}
+    for each in policies:
+        labels = each["spec"]["podSelector"]["matchLabels"]
+        rules = each["spec"].get("egress", ())
+        ports = {port["port"] for rule in rules for port in rule["ports"]}
+        found[labels.get("app.kubernetes.io/component", "agent")] = ports
+    return found

@@ -1,7 +1,9 @@
 """What tests of the live inventory share: a service account with exactly the agent's rules."""
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -13,14 +15,23 @@ NAME = "gputailor-inventory"
 READER = {"kind": "ServiceAccount", "metadata": {"name": NAME}}
 
 
-def grant(plane: ControlPlane, namespace: str, *, namespaced: bool) -> tuple[Path, str]:
-    """A service account with the rules of rbac.yaml in a (Cluster)Role; a kubeconfig with it."""
+def grant(
+    plane: ControlPlane,
+    namespace: str,
+    *,
+    namespaced: bool,
+    more: Sequence[Mapping[str, Any]] = (),
+) -> tuple[Path, str]:
+    """A service account with the rules of rbac.yaml in a (Cluster)Role; a kubeconfig with it.
+
+    ``more``: rules beside them.
+    """
     kind, name = ("Role", NAME) if namespaced else ("ClusterRole", f"{NAME}-{namespace}")
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": kind,
         "metadata": {"name": name},
-        "rules": rules(namespaced=namespaced),
+        "rules": [*rules(namespaced=namespaced), *more],
     }
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -1,16 +1,23 @@
 """Writes ``docs/pictures``: the demo's terminal, its pages and its weekly report, in a browser.
 
 ``python -m tests.system.pictures`` (``make pictures``). Everything shown is of the simulated
-cluster; a picture that grew beyond what a repository should carry is an error.
+cluster; a picture that grew beyond what a repository should carry is an error, and so is a machine
+without a font for Chinese, on which its letters would be boxes.
 """
 
 import html
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Final
 
+import httpx
+import msgspec
+
+from gputailor_agent.model.judgement import Plan
+from gputailor_agent.reports.formats import render
 from tests.processes import Process
 from tests.system.browsing import chromium
 
@@ -33,6 +40,10 @@ pre {{ font: 11px/1.5 monospace; margin: 0; white-space: pre-wrap; }}</style><pr
 
 def main() -> int:
     """Run the demo and take every picture; returns the exit code."""
+    missing = _no_font()
+    if missing:
+        sys.stderr.write(f"error: {missing}\n")
+        return 1
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="gputailor-pictures-") as name:
         folder = Path(name)
@@ -55,6 +66,30 @@ def main() -> int:
     return 1 if large else 0
 
 
+def _no_font() -> str:
+    """What to install for the letters of Chinese; '' where a font has them."""
+    try:
+        done = subprocess.run(
+            ["fc-list", ":lang=zh"], capture_output=True, text=True, check=True, timeout=60
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "fc-list is missing: apt-get install fontconfig fonts-wqy-microhei"
+    return "" if done.stdout.strip() else "no font for Chinese: apt-get install fonts-wqy-microhei"
+
+
+class _Report(msgspec.Struct):
+    """What is needed of the API's report."""
+
+    plan: Plan
+
+
+def _in_chinese(url: str) -> str:
+    """The demo's newest report as a page in Chinese."""
+    answer = httpx.get(f"{url}/api/v1/report", trust_env=False, timeout=60)
+    plan = msgspec.json.decode(answer.content, type=_Report).plan
+    return render(plan, "html", language="zh")
+
+
 def _page_of(process: Process) -> str:
     """The page's address: the demo prints it last, after a minute or more of work."""
     return process.url(WAIT_SECONDS)
@@ -73,6 +108,9 @@ def _take(browser, url: str, said: str, folder: Path) -> None:
     _shoot(
         browser, (folder / "example" / "weekly-report.html").as_uri(), "report", (900, 860), "light"
     )
+    chinese = folder / "report-zh.html"
+    chinese.write_text(_in_chinese(url), encoding="utf-8")
+    _shoot(browser, chinese.as_uri(), "report-zh", (900, 860), "light")
     terminal = folder / "terminal.html"
     terminal.write_text(_TERMINAL.format(text=html.escape(_shown(said))), encoding="utf-8")
     _shoot(browser, terminal.as_uri(), "demo", (1120, 600), "dark")

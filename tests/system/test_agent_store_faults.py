@@ -52,6 +52,15 @@ def pages_go_by(cluster, count):
     until(lambda: len(cluster.asked) >= seen + count)
 
 
+def the_log_is_quiet(agents, *, least=1):
+    """What befell the store is told once for each kind, without a trace, and that it is over."""
+    log = agents.process.output
+    assert "Traceback" not in log, log
+    told = [line for line in log.splitlines() if "cannot be used" in line]
+    assert least <= len(told) <= 3, log
+    assert "the store works again" in log
+
+
 def test_a_full_disk_is_told_and_costs_no_hour(cluster, agent, tmp_path):
     path = tmp_path / "agent.db"
     agents, url = agent(f"sqlite:///{path}")
@@ -66,6 +75,7 @@ def test_a_full_disk_is_told_and_costs_no_hour(cluster, agent, tmp_path):
     pages_go_by(cluster, 4)
     assert 'store_errors_total{reason="full"} 0.0' not in httpx.get(f"{url}/metrics").text
     assert agents.process.stop() == 0
+    the_log_is_quiet(agents, least=0)  # the log is a file, too, and could not grow
     assert check_hours(cluster, agents.store) > 5
 
 
@@ -78,6 +88,22 @@ def test_a_postgresql_that_is_restarted_costs_no_hour(cluster, agent, postgres):
     until(lambda: httpx.get(f"{url}/readyz").text == "ok\n")
     pages_go_by(cluster, 4)
     assert agents.process.stop() == 0
+    the_log_is_quiet(agents)
+    assert check_hours(cluster, agents.store) > 3
+
+
+def test_a_disk_that_goes_away_and_comes_back_costs_no_hour(cluster, agent, tmp_path):
+    disk, away = tmp_path / "disk", tmp_path / "away"
+    agents, url = agent(f"sqlite:///{disk}/agent.db")
+    disk.rename(away)
+    until(lambda: "deleted or moved" in httpx.get(f"{url}/readyz").text)
+    pages_go_by(cluster, 8)
+    assert not disk.exists()
+    away.rename(disk)
+    until(lambda: httpx.get(f"{url}/readyz").text == "ok\n")  # within a minute
+    pages_go_by(cluster, 4)
+    assert agents.process.stop() == 0
+    the_log_is_quiet(agents)
     assert check_hours(cluster, agents.store) > 3
 
 

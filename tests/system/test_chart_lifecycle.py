@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from gputailor_agent.inventory.live.rbac import role
+from gputailor_agent.inventory.live.writing_rights import EVENTS, writing_rules
 from tests.helm.conftest import chart
 from tests.testbed.fixtures import control_plane, helm, helm3, namespace
 from tests.testbed.servers import CommandFailed, eventually
@@ -173,3 +174,34 @@ def test_whoever_has_less_than_the_page_names_is_told_what_is_missing(
         granted = (f"--clusterrole={reads}", f"--user={PERSON}")
         control_plane.kubectl("create", "clusterrolebinding", reads, *granted)
         release("uninstall", "gt", "--ignore-not-found")
+
+
+def test_rights_to_write_come_and_go_with_the_setting_by_who_has_them(
+    control_plane, namespace, release, chart
+):
+    """Events switched on, rolled back and on again: the rights are those of the revision."""
+    on = ("--set", "agent.settings.kubernetes_events=true")
+    with pytest.raises(CommandFailed, match=r"events\.k8s\.io"):
+        release("install", "gt", str(chart), *on)
+    release("uninstall", "gt", "--ignore-not-found")
+    wide = role(f"{namespace}-writes", more=writing_rules([EVENTS]))
+    control_plane.apply(wide)
+    given = (f"--clusterrole={namespace}-writes", f"--user={PERSON}")
+    control_plane.kubectl("create", "clusterrolebinding", f"{namespace}-writes", *given)
+
+    def may_write():
+        rules = control_plane.get(f"clusterrole {namespace}-gt-gputailor-agent")["rules"]
+        return writing_rules([EVENTS])[0] in rules
+
+    try:
+        release("install", "gt", str(chart))
+        assert not may_write()
+        release("upgrade", "gt", str(chart), *on)
+        assert may_write()
+        assert settings(control_plane, namespace)["kubernetes_events"] is True
+        release("rollback", "gt", "1")
+        assert not may_write()
+        release("uninstall", "gt")
+    finally:
+        names = (f"{namespace}-writes",)
+        control_plane.kubectl("delete", "clusterrolebinding,clusterrole", *names)

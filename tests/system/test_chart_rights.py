@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from gputailor_agent.cli.cluster_checks import cluster_checks
+from gputailor_agent.cli.cluster_checks import WRITING, cluster_checks
 from gputailor_agent.cli.clusters import ClusterAccess
 from gputailor_agent.cli.discovered import find_prometheus
 from gputailor_agent.cli.errors import CommandError
@@ -23,6 +23,14 @@ from gputailor_agent.inventory.live import (
     read_live_inventory,
     rules,
 )
+from gputailor_agent.inventory.live.writing_rights import (
+    ANNOTATIONS,
+    FEATURES,
+    missing_to_write,
+    writing_rules,
+)
+from gputailor_agent.reports.delivery import kubernetes_words as words
+from gputailor_agent.reports.delivery.kubernetes_writing import ObjectWriter, WriteError
 from tests.helm.conftest import chart, values_file
 from tests.system.pod_makers import Poster
 from tests.testbed import objects
@@ -37,6 +45,10 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 PLACE = "gpus"
 ACCOUNT = f"system:serviceaccount:{PLACE}:gt-gputailor-agent"
 ROLE = f"{PLACE}-gt-gputailor-agent"
+#: Of a release whose agent may write: an account of its own, so that the audit log tells them apart.
+WRITER = f"system:serviceaccount:{PLACE}:gw-gputailor-agent"
+WRITER_ROLE = f"{PLACE}-gw-gputailor-agent"
+WRITING_ON = ("--set", ",".join(f"agent.settings.{one}=true" for one in FEATURES))
 #: As many owners of one kind in a namespace as make the agent list them all at once.
 MANY = 20
 #: Owners above each other that are followed: fewer than the ten that the agent climbs.
@@ -149,22 +161,41 @@ def cluster(tmp_path_factory):
         plane.stop()
 
 
-@pytest.fixture
-def kubeconfig(cluster, helm, chart):
+@contextlib.contextmanager
+def installed(cluster, helm, chart, name, *flags, features=()):
     """The chart is installed; a kubeconfig with its agent's token."""
     where = ("-n", PLACE)
-    helm("install", "gt", str(chart), *where, cluster=cluster)
-    config = cluster.kubeconfig_with(cluster.token("gt-gputailor-agent", PLACE))
+    helm("install", name, str(chart), *where, *flags, cluster=cluster)
+    config = cluster.kubeconfig_with(cluster.token(f"{name}-gputailor-agent", PLACE))
+
+    def in_force():
+        missing = missing_permissions(client) + missing_to_write(client, features)
+        return missing == ()
+
     with contextlib.closing(connect(config)) as client:
-        eventually(lambda: missing_permissions(client) == (), "the rights are in force")
+        eventually(in_force, "the rights are in force")
     yield config
-    helm("uninstall", "gt", *where, cluster=cluster)
+    helm("uninstall", name, *where, cluster=cluster)
 
 
-def used(cluster):
+@pytest.fixture
+def kubeconfig(cluster, helm, chart):
+    """Of the chart as it is."""
+    with installed(cluster, helm, chart, "gt") as config:
+        yield config
+
+
+@pytest.fixture
+def writing(cluster, helm, chart):
+    """Of the chart with Events and annotations switched on."""
+    with installed(cluster, helm, chart, "gw", *WRITING_ON, features=FEATURES) as config:
+        yield config
+
+
+def used(cluster, account=ACCOUNT):
     """(verb, group, resource) of what the agent's account asked for, and what was refused."""
     asked, refused = set(), []
-    for event in cluster.audit(ACCOUNT):
+    for event in cluster.audit(account):
         about = event.get("objectRef") or {}
         if about.get("resource") and about["resource"] != "selfsubjectaccessreviews":
             asked.add((event["verb"], about.get("apiGroup", ""), about["resource"]))
@@ -191,10 +222,99 @@ def test_no_right_is_missing_and_none_is_given_for_nothing(cluster, kubeconfig):
     assert triples(rules()) - asked == set()
 
 
-def doctor(kubeconfig):
+def target_of(owner):
+    return words.Target(
+        api_version=owner.api_version,
+        kind=owner.kind,
+        namespace=owner.namespace,
+        name=owner.name,
+        uid=owner.uid,
+    )
+
+
+def one_of_each_kind(kubeconfig):
+    """An owner of every kind that stands above pods."""
+    found = read_live_inventory("lab", kubeconfig=kubeconfig, namespaces=["few"], at=time.time())
+    return {(one.api_version, one.kind): target_of(one) for one in found.owners}
+
+
+def test_no_right_to_write_is_missing_and_none_is_given_for_nothing(cluster, writing):
+    targets = one_of_each_kind(writing)
+    said = words.Recommendation(
+        workload_id="few/x/y/main",
+        container="main",
+        rule="idle",
+        words="Idle.",
+        todo="release",
+        change="",
+        command="",
+        confidence="high",
+        urgent=True,
+        saving="",
+        gpu_hours_per_month=None,
+        money_per_month=None,
+        at=time.time(),
+    )
+    with contextlib.closing(connect(writing)) as client:
+        writer = ObjectWriter(client)
+        for target in targets.values():
+            if target.kind != "Pod":
+                assert writer.missing(ANNOTATIONS, target, said.at) == ""
+                writer.annotate(target, "{}")
+                writer.annotate(target, None)
+            for count in (1, 2):
+                series = words.Series(began=said.at, count=count)
+                writer.put_event(words.event(target, said, series, cluster="lab"))
+    asked, refused = used(cluster, WRITER)
+    assert not refused
+    wrote = {one for one in asked if one[0] not in {"get", "list", "watch"}}
+    assert wrote == triples(writing_rules(FEATURES))
+    told = {
+        one["regarding"]["kind"]
+        for one in cluster.get("events.events.k8s.io", "few")
+        if one.get("reportingController") == words.REPORTER
+    }
+    assert told == {kind for _, kind in targets}
+
+
+def test_without_the_settings_the_chart_grants_no_right_to_write(cluster, kubeconfig):
+    with contextlib.closing(connect(kubeconfig)) as client:
+        missing = missing_to_write(client, FEATURES)
+        named = {(one.verbs, one.resource) for one in missing}
+        assert named == {
+            (tuple(rule["verbs"]), name) for rule in writing_rules(FEATURES) for name in names(rule)
+        }
+        (target, *_) = one_of_each_kind(kubeconfig).values()
+        with pytest.raises(WriteError, match="403"):
+            ObjectWriter(client).annotate(target, "{}")
+    assert [one.standing for one in doctor(kubeconfig)] == ["ok"]
+
+
+def test_doctor_names_every_right_to_write_that_is_taken_away(cluster, writing):
+    wide = cluster.get(f"clusterrole {WRITER_ROLE}")["rules"]
+    assert triples(wide) == triples([*rules(), *writing_rules(FEATURES)])
+    path = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{WRITER_ROLE}"
+    assert [one.standing for one in doctor(writing, FEATURES)] == ["ok", "ok"]
+    for rule in writing_rules(FEATURES):
+        left = [one for one in wide if one != rule]
+        assert len(left) == len(wide) - 1
+        assert cluster.request("PATCH", path, body={"rules": left}).is_success
+        missed = {(", ".join(rule["verbs"]), name) for name in names(rule)}
+
+        def told(missed=missed):
+            found = doctor(writing, FEATURES)
+            assert not_granted([one for one in found if one.name == WRITING]) == missed
+            assert [one.standing for one in found] == ["ok", *["problem"] * (len(found) - 1)]
+            return True
+
+        eventually(told, f"doctor misses {names(rule)}", seconds=20)
+
+
+def doctor(kubeconfig, features=()):
     """What doctor says of permissions."""
     access = ClusterAccess(kubeconfig=kubeconfig)
-    return [one for one in cluster_checks(access) if one.name == "permissions"]
+    found = cluster_checks(access, features)
+    return [one for one in found if one.name in {"permissions", WRITING}]
 
 
 def names(rule):

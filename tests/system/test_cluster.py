@@ -5,11 +5,13 @@ agent process, SMTP server. Played: the driver, kubelet's socket, what kubelet d
 the test began.
 """
 
+import json
 import time
 
 import pytest
 
 from gputailor_agent import metrics
+from gputailor_agent.reports.delivery.kubernetes_words import RECOMMENDATION, REPORTER
 from gputailor_agent.store import Outbox, Store
 from tests.dashboards.asking import Shown, faults, targets
 from tests.fakes.mailbox import PASSWORD
@@ -30,7 +32,7 @@ from tests.system.cluster_fixtures import (
     site,
     watching,
 )
-from tests.system.flow_parts import listening
+from tests.system.flow_parts import allowed, listening
 from tests.testbed.servers import eventually
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
+STATES = ("finding", "ok", "unknown", "watching")
 NATIVE = ("gputailor-cluster", "gputailor-workload")
 #: Seconds: a busy machine is waited for.
 PATIENCE = 120
@@ -98,6 +101,30 @@ def check_findings(url, namespace):
     (line,) = [one for one in page.splitlines() if one.startswith(f"{metrics.FINDING.name}{{")]
     labels = f'namespace="{namespace}",rule="idle",severity="high",workload="chat"'
     assert line == f'{metrics.FINDING.name}{{kind="Deployment",{labels}}} 1.0'
+
+
+def check_objects(site):
+    """The idle Deployment has one Event and the annotation, and no other object has either."""
+    where = site.namespace
+
+    def told():
+        found = site.plane.get("events.events.k8s.io", where)
+        ours = [one for one in found if one.get("reportingController") == REPORTER]
+        ((reason, about),) = {(one["reason"], one["regarding"]["name"]) for one in ours}
+        assert (reason, about, len(ours)) == ("GpuIdle", "chat", 1)
+        return ours[0]
+
+    event = eventually(told, "the owner has an Event", PATIENCE)
+    assert event["regarding"]["uid"] == site.plane.get("deployment chat", where)["metadata"]["uid"]
+    assert event["note"].endswith(f"gputailor explain {where}/Deployment/chat/main")
+    owners = site.plane.get("deployments,cronjobs,jobs,pytorchjobs", where)
+    annotated = {
+        one["metadata"]["name"]: json.loads(one["metadata"]["annotations"][RECOMMENDATION])
+        for one in owners
+        if RECOMMENDATION in one["metadata"].get("annotations", {})
+    }
+    assert [(name, one["rule"]) for name, one in annotated.items()] == [("chat", "idle")]
+    assert annotated["chat"]["saving"]["moneyPerMonth"] > 0
 
 
 def check_alerts(server, site):
@@ -177,6 +204,42 @@ def check_report(url, server, namespace):
     assert server.wait_for(found, seconds=PATIENCE)
 
 
+def check_figures(url, namespace):
+    """Hours, use and memory are those of the days before, and the metrics say what the report says."""
+    report = parts.fetch(f"{url}/api/v1/report").json()
+    found = {
+        one["workload"]["id"].removeprefix(f"{namespace}/"): one
+        for one in report["plan"]["verdicts"]
+    }
+    for identity, (lives, kernel, peak) in parts.TRUTH.items():
+        one = found[identity]
+        held = sum(parts.LIVES[name].gpu_hours for name in lives)
+        open_hours = sum(parts.LIVES[name].open_devices for name in lives) * parts.OPEN_HOURS
+        assert held - open_hours <= one["gpu_hours"] <= held + parts.SLACK_HOURS, identity
+        assert one["coverage"] == pytest.approx(1.0, abs=0.02), identity
+        assert one["mean_kernel"] == pytest.approx(kernel, abs=0.02), identity
+        assert one["memory_peak_bytes"] == pytest.approx(peak, rel=0.1), identity
+    totals, page = report["totals"], numbers(parts.fetch(f"{url}/metrics").text)
+    hours = totals["saving_gpu_hours_per_month"]
+    assert hours == pytest.approx(730.0, rel=0.03)  # one GPU, as long as it was held of the window
+    assert page[metrics.SAVING_GPU_HOURS.name] == hours
+    money = totals["saving"]
+    assert page[f'{metrics.SAVING_MONEY.name}{{currency="{money["currency"]}"}}'] == money["amount"]
+    states = {
+        state: page.get(f'{metrics.WORKLOADS.name}{{state="{state}"}}', 0) for state in STATES
+    }
+    assert states == totals["states"] == {"finding": 1, "ok": 2, "unknown": 0, "watching": 0}
+    assert page[metrics.COVERAGE.name] == pytest.approx(1.0, abs=0.02)
+    assert page[f'{metrics.RUNS.name}{{job="tell",outcome="failed"}}'] == 0
+    return True
+
+
+def numbers(page):
+    """Every sample of an exposition by name and labels."""
+    lines = (line.rpartition(" ") for line in page.splitlines() if not line.startswith("#"))
+    return {series: float(value) for series, _, value in lines}
+
+
 def check_helm_test(hooks, places, *, passes):
     """What the pod of helm test runs ends well, or with what to look at."""
     seconds = LONG_PATIENCE if passes else 1.0
@@ -192,16 +255,7 @@ def check_flows(site, exporter, agent, mailbox, server):
         int(server.url.rpartition(":")[2]): {int(server.url.rpartition(":")[2])},
         mailbox.port: {mailbox.port},
     }
-    policies = {
-        each["spec"]["podSelector"]["matchLabels"].get("app.kubernetes.io/component", "agent"): each
-        for each in site.plane.get("networkpolicies", site.namespace)
-    }
-    out = {
-        component: {
-            port["port"] for rule in each["spec"].get("egress", ()) for port in rule["ports"]
-        }
-        for component, each in policies.items()
-    }
+    out = allowed(site.plane.get("networkpolicies", site.namespace))
     went = {port for _, port in site.flows["agent"].connected}
     assert went == set(named)  # the test would see nothing if nothing was told
     assert all(as_in_a_cluster & out["agent"] for as_in_a_cluster in named.values())
@@ -228,6 +282,9 @@ def test_what_helm_installed_finds_the_idle_deployment_and_tells_of_it_once(
     watching.scrape("gputailor-agent", url)
     eventually(lambda: parts.fetch(f"{url}/readyz").is_success, "the agent is ready", LONG_PATIENCE)
     check_findings(url, site.namespace)
+    check_objects(site)
+    # the last day is read first, and older ones a few at a time
+    eventually(lambda: check_figures(url, site.namespace), "the days are read", LONG_PATIENCE)
     check_report(url, server, site.namespace)
     check_alerts(server, site)
     check_dashboards(server, site)
@@ -250,6 +307,7 @@ def test_what_helm_installed_finds_the_idle_deployment_and_tells_of_it_once(
     check_flows(site, watching.exporter, process, mailbox, server)
     check_blindness(server, watching.exporter)
     check_helm_test(release.hooks, places, passes=False)
+    check_objects(site)  # whoever was killed and started again told nothing twice
     assert process.stop() == 0
     assert PASSWORD not in process.output
 
@@ -260,5 +318,12 @@ def test_what_helm_installed_finds_the_idle_deployment_and_tells_of_it_once(
         f"Idle GPUs on blue: {site.namespace}/chat",
     ]
     account = f"system:serviceaccount:{site.namespace}:gt-gputailor-agent"
-    asked = {event["verb"] for event in site.plane.audit(account)}
-    assert {"list", "watch"} <= asked <= {"get", "list", "watch"}
+    asked = {
+        (event["verb"], event["objectRef"]["resource"])
+        for event in site.plane.audit(account)
+        if "objectRef" in event
+    }
+    assert {"list", "watch"} <= {verb for verb, _ in asked}
+    wrote = {(verb, what) for verb, what in asked if verb not in {"get", "list", "watch"}}
+    reviews = ("create", "selfsubjectaccessreviews")
+    assert wrote == {("create", "events"), ("patch", "deployments"), reviews}

@@ -29,6 +29,8 @@ def page(at):
     yield f'{metrics.DEVICE_INFO.name}{{{DEVICE},vendor="nvidia",model="A100"}} 1'
     yield f'{metrics.DEVICE_THROTTLED_SECONDS.name}{{{DEVICE},reason="hw_slowdown"}} {held / 4}'
     yield f'{metrics.PROCESS_START_TIME.name}{{node="n"}} {BEGIN - 3 * HOUR}'
+    errors = 7 + 2 * (at >= BEGIN + HOUR + 900)
+    yield f'{metrics.DEVICE_ECC_ERRORS.name}{{{DEVICE},severity="uncorrected"}} {errors}'
     if at >= BEGIN + HOUR + 600:
         yield f'{metrics.DEVICE_XID_ERRORS.name}{{{DEVICE},xid="79"}} 1'
 
@@ -55,4 +57,7 @@ def test_they_count_for_the_holder_from_hour_to_hour(tmp_path):
     first, second = sorted(rollup.take_rows(), key=lambda row: row.key.hour)
     assert first.conditions["throttled/hw_slowdown"] == HOUR / 4
     assert first.conditions.get("xid/79", 0.0) == 0.0
-    assert second.conditions == {"throttled/hw_slowdown": HOUR / 4, "xid/79": 1.0}
+    assert first.conditions["ecc/uncorrected"] == 0.0
+    assert second.conditions == {
+        "throttled/hw_slowdown": HOUR / 4, "xid/79": 1.0, "ecc/uncorrected": 2.0
+    }  # fmt: skip

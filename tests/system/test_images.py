@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,8 +26,17 @@ from tests.testbed.servers import eventually
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 #: Most that an image adds to its base, in MB, as its Dockerfile says (with bytecode).
-MOST_MB = {"exporter": 50, "agent": 400}
+MOST_MB = {"exporter": 50, "agent": 280}
 INTERPRETERS = (getattr(sys, "_base_executable", sys.executable), "/usr/bin/python3")
+
+
+#: A cluster that nobody answers for.
+KUBECONFIG = """
+current-context: lab
+clusters: [{name: lab, cluster: {server: 'http://127.0.0.1:9'}}]
+users: [{name: me, user: {}}]
+contexts: [{name: lab, context: {cluster: lab, user: me}}]
+"""
 
 
 def as_user(number, command):
@@ -145,6 +155,59 @@ def test_no_pip_is_left_and_bytecode_is_there(images):
         names = {path.name for path in image.files}
         assert not names & {"pip", "pip3"}
         assert any(name.endswith(".pyc") for name in names)
+
+
+#: Extras that the agent's image is without, and why.
+LEFT_OUT = {
+    "all": "the others together",
+    "exporter": "the other image",
+    "parquet": "a file for people who export the store, 165 MB",
+}
+
+
+def test_the_agents_image_has_each_extra_that_a_setting_may_ask_for(repository):
+    """Whoever sets it by the chart cannot install a library."""
+    project = tomllib.loads((repository / "pyproject.toml").read_text("utf-8"))["project"]
+    text = dockerfile(repository, "agent")
+    (found,) = re.findall(r"'\.\[([a-z,]+)\]'", text)
+    assert set(found.split(",")) == project["optional-dependencies"].keys() - LEFT_OUT.keys()
+
+
+#: Imports all of ours, makes an API client of Kubernetes, and writes numbers in every language.
+WHOLE = """
+import importlib, pkgutil
+import gputailor_agent, gputailor_dashboards
+from gputailor_agent.reports import catalogues
+from babel.numbers import format_decimal
+import kubernetes.client, kubernetes.config
+for package in (gputailor_agent, gputailor_dashboards):
+    for one in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if not one.name.endswith("__main__") and ".migrations.env" not in one.name:
+            importlib.import_module(one.name)
+for name in catalogues.LOCALES.values():
+    print(name, format_decimal(1234.5, locale=name))
+"""
+
+
+def test_nothing_that_the_agent_loads_was_cut_from_its_image(images, tmp_path):
+    agent = images["agent"]
+    python = agent.root / "opt/gputailor/bin/python"
+    command = as_user(agent.user, [str(python), "-c", WHOLE])
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert "en_US 1,234.5" in done.stdout
+    assert "zh_Hans_CN 1,234.5" in done.stdout
+    # A chat's service is a plug-in of apprise, loaded by its name.
+    asked = "import apprise; assert apprise.Apprise().add('json://chat.example.org/room')"
+    tried = as_user(agent.user, [str(python), "-c", asked])
+    assert subprocess.run(tried, capture_output=True, check=False, cwd="/").returncode == 0
+    # The client of Kubernetes, as far as it goes without a cluster.
+    kubeconfig = agent.root / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG, "utf-8")
+    looked = agent.start(tmp_path / "doctor.log", "doctor", "--kubeconfig", str(kubeconfig))
+    looked.popen.wait(60)
+    assert "the API server running?" in " ".join(looked.output.split())
+    assert "Traceback" not in looked.output
 
 
 def test_both_entry_points_run_as_their_users_and_write_nothing_into_their_tree(images, tmp_path):

@@ -6,7 +6,7 @@ from gputailor_agent.inventory.files import read_inventory
 from gputailor_agent.schedule import ServiceSettings
 from gputailor_agent.schedule.jobs.idle import watch
 from gputailor_agent.schedule.live import PrometheusUsage
-from gputailor_agent.schedule.noticing import idle_finding
+from gputailor_agent.schedule.noticing import finding_of
 from gputailor_agent.sources.prometheus import PrometheusSource
 from gputailor_agent.store import Store
 from gputailor_exporter import metrics
@@ -49,7 +49,7 @@ class Heard:
         self.told += [
             (verdict.workload.name, plan.made_at)
             for verdict in plan.verdicts
-            if idle_finding(verdict) is not None
+            if finding_of(verdict, "idle") is not None
         ]
 
 

@@ -7,7 +7,7 @@ here as the exporters write them.
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from gputailor_agent.dialects.gauges import Gauge, GaugeDialect, Measure
+from gputailor_agent.dialects.gauges import HEALTH, Gauge, GaugeDialect, Measure
 
 Labels = Mapping[str, str]
 
@@ -133,4 +133,4 @@ def _value(truth: Truth, gauge: Gauge) -> float | None:
         Measure.INFO: 1.0,
         Measure.IDLE: 0.0,
     }
-    return values[gauge.measure]
+    return 0.0 if gauge.measure in HEALTH else values[gauge.measure]

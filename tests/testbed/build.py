@@ -32,6 +32,7 @@ ACTIONLINT = "v1.7.12"
 PROMETHEUS = "v0.316.0"
 KWOK = "v0.7.0"
 KUBE_STATE_METRICS = "v2.18.0"
+VERSITYGW = "v1.8.0"
 
 
 class BuildError(Exception):
@@ -82,6 +83,12 @@ MODULES = (
         {"github.com/rhysd/actionlint.version": ACTIONLINT},
     ),
     Module("etcd", {"etcd": "go.etcd.io/etcd/server/v3"}),
+    # A server of objects (S3) over a folder: checks signatures, as Amazon's does.
+    Module(
+        "versitygw",
+        {"versitygw": "github.com/versity/versitygw/cmd/versitygw"},
+        {"main.Version": VERSITYGW},
+    ),
     Module(
         "kube-state-metrics",
         {"kube-state-metrics": "k8s.io/kube-state-metrics/v2"},

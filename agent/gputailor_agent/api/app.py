@@ -124,7 +124,9 @@ def _add_errors(app: FastAPI, pages: Pages) -> None:
     async def http_error(request: Request, error: StarletteError) -> Response:
         what = error.detail
         if what == _UNKNOWN:
-            what = f"{_UNKNOWN}: {request.url.path}"
+            path = request.url.path
+            told = _("There is no page {path}.", path=path)
+            what = told if _for_people(request) else f"{_UNKNOWN}: {path}"
         return _told(request, pages, error.status_code, what, dict(error.headers or {}))
 
     @app.exception_handler(RequestValidationError)
@@ -138,7 +140,7 @@ def _add_errors(app: FastAPI, pages: Pages) -> None:
 
     @app.exception_handler(StoreError)
     async def away(request: Request, error: StoreError) -> Response:
-        log.warning("a page could not be shown: %s", error)
+        log.debug("a page could not be shown: %s", error)  # the agent's jobs tell it, once
         text = _("The store does not answer just now; the agent goes on. Try again in a minute.")
         return _told(request, pages, 503, text, {"Retry-After": "60"})
 

@@ -24,6 +24,7 @@ from gputailor_agent.reports.document import (
     Table,
 )
 from gputailor_agent.reports.explain import rule_title
+from gputailor_agent.reports.translating import translated
 from gputailor_agent.reports.wording import say, sentence
 from gputailor_agent.store.tasks import Task
 
@@ -80,7 +81,7 @@ def coverage_map(index: Index) -> Map:
         dialects=dict(Counter(name for one in plan.verdicts for name in one.dialects)),
         missing_signals=tuple(_missing(plan.verdicts)),
         reasons=tuple(_reasons(plan.verdicts)),
-        problems=(*plan.problems, *overview.broken_checks(plan)),
+        problems=overview.problems(plan),
     )
 
 
@@ -212,21 +213,22 @@ def jobs(tasks: Iterable[Task], troubles: Sequence[str]) -> list[Block]:
         Column(title="failures", numeric=True),
         Column(title="reason", least=20),
     )
+    outcomes = {"done": _("done"), "failed": _("failed"), "": _("not yet")}
     rows = tuple(
         (
             task.job,
-            task.outcome or _("not yet"),
+            outcomes.get(task.outcome, task.outcome),
             units.utc(task.started_at) if task.started_at is not None else _("not yet"),
             units.duration(task.seconds) if task.seconds is not None else "-",
             units.utc(task.next_at) if task.next_at is not None else "-",
             units.count(task.failures),
-            task.reason or "-",
+            translated(task.reason) or "-",
         )
         for task in tasks
     )
     made: list[Block] = [Heading(text=_("The agent's jobs"))]
     if troubles:
-        made.append(Bullets(lines=tuple(troubles), tone="warn"))
+        made.append(Bullets(lines=tuple(map(translated, troubles)), tone="warn"))
     if rows:
         made.append(Table(columns=columns, rows=rows))
     return made

@@ -46,9 +46,9 @@ async def body(request: Request) -> bytes:
         async for part in request.stream():
             read += part
             if len(read) > LARGEST_BODY:
-                raise HTTPException(status_code=413, detail="the body is too large")
+                raise HTTPException(status_code=413, detail=_("The form is too large."))
     except ClientDisconnect as error:  # nobody hears it, and it is no fault of ours
-        raise HTTPException(status_code=400, detail="the body ended early") from error
+        raise HTTPException(status_code=400, detail=_("The form ended early.")) from error
     return read
 
 
@@ -56,13 +56,13 @@ async def form(request: Request) -> dict[str, str]:
     """A form's fields, the first value of each; raises 400 for what is no form."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise HTTPException(status_code=415, detail="expected a form")
+        raise HTTPException(status_code=415, detail=_("Expected a form."))
     try:
         read = parse_qs(
             (await body(request)).decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS
         )
     except (ValueError, UnicodeDecodeError) as error:
-        raise HTTPException(status_code=400, detail="this form cannot be read") from error
+        raise HTTPException(status_code=400, detail=_("This form cannot be read.")) from error
     return {name: values[0] for name, values in read.items()}
 
 

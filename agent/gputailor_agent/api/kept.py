@@ -5,13 +5,13 @@ there is one, from the store. What is read of the whole cluster is read once per
 """
 
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from gputailor_agent.assessment import Assessment
 from gputailor_agent.inventory.holding import holding
-from gputailor_agent.model.inventory import Node, PodAssignment, Run, Workload
+from gputailor_agent.model.inventory import Inventory, Node, Pod, PodAssignment, Run, Workload
 from gputailor_agent.model.ledger import Decision
 from gputailor_agent.model.profile import RunUse, Window
 from gputailor_agent.model.usage import Device, UsageRow
@@ -46,10 +46,15 @@ class Told(NamedTuple):
 
 
 class NodeUse(NamedTuple):
-    """A node with what pods hold of it now."""
+    """A node with what pods hold of it now.
+
+    ``held`` and ``holders`` are by resource: a card, a slice of one and another maker's card are
+    different things, of which there is no sum.
+    """
 
     node: Node
-    held: float  # devices asked for by pods that hold them
+    held: dict[str, float]  # devices asked for by pods that hold them
+    holders: dict[str, int]  # these pods
     pods: int
     devices: tuple[Device, ...]
 
@@ -165,19 +170,7 @@ class KeptStore:
 
     def _read_nodes(self, at: float) -> list[NodeUse]:
         inventory = self._store.inventory(self._cluster, at, since=at - _LATELY_SECONDS)
-        held, pods = defaultdict[str, float](float), defaultdict[str, int](int)
-        for pod in inventory.pods:
-            if pod.node and holding(pod):
-                pods[pod.node] += 1
-                held[pod.node] += sum(one.count for part in pod.containers for one in part.gpus)
-        devices = defaultdict[str, list[Device]](list)
-        for device in self._store.devices(self._cluster):
-            devices[device.node].append(device)
-        return [
-            NodeUse(node, held[node.name], pods[node.name], tuple(devices[node.name]))
-            for node in sorted(inventory.nodes, key=lambda one: one.name)
-            if node.capacity or node.allocatable or devices[node.name]
-        ]
+        return node_uses(inventory, self._store.devices(self._cluster))
 
     def decisions(self) -> list[Decision]:
         """What people decided."""
@@ -210,6 +203,43 @@ class KeptStore:
                     runs[run.workload_id].append(run)
                 self._members = (newest or found, dict(pods), dict(runs))
             return self._members[1], self._members[2]
+
+
+def node_uses(inventory: Inventory, devices: Iterable[Device]) -> list[NodeUse]:
+    """Every node with accelerators by its name, with what pods hold of it."""
+    found, seen = _Holders(inventory.pods), defaultdict[str, list[Device]](list)
+    for device in devices:
+        seen[device.node].append(device)
+    return [
+        NodeUse(
+            node,
+            found.held[node.name],
+            dict(found.holders[node.name]),
+            found.pods[node.name],
+            tuple(seen[node.name]),
+        )
+        for node in sorted(inventory.nodes, key=lambda one: one.name)
+        if node.capacity or node.allocatable or seen[node.name]
+    ]
+
+
+class _Holders:
+    """By node and resource: devices held, and the pods that hold them."""
+
+    def __init__(self, pods: Sequence[Pod]) -> None:
+        self.held = defaultdict[str, dict[str, float]](dict)
+        self.holders = defaultdict[str, Counter[str]](Counter)
+        self.pods = Counter[str]()
+        for pod in pods:
+            if pod.node and holding(pod):
+                self._take(pod.node, pod)
+
+    def _take(self, node: str, pod: Pod) -> None:
+        asked, held = [one for part in pod.containers for one in part.gpus], self.held[node]
+        for one in asked:
+            held[one.resource] = held.get(one.resource, 0.0) + one.count
+        self.holders[node].update({one.resource for one in asked})
+        self.pods[node] += 1
 
 
 #: Pods seen by any reading within this time before the plan.

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from gputailor_agent.api.packed import Reports
 from gputailor_agent.model.inventory import Workload
 from gputailor_agent.model.judgement import Plan, Verdict
 from gputailor_agent.reports import overview
@@ -120,6 +121,7 @@ class Index:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.reports = Reports(plan)
         self._verdicts = sorted(plan.verdicts, key=lambda one: one.workload.id)
         self._texts = [_searched(one.workload) for one in self._verdicts]
         self._values: dict[str, list[Any]] = {}
@@ -135,12 +137,17 @@ class Index:
         for sort in (REPORT, *SORTS):
             for descending in (False, True):
                 self._order(sort, descending=descending)
-        _ = self.totals, self.namespaces, self.teams, self.rules
+        _ = self.totals, self.findings, self.namespaces, self.teams, self.rules
 
     @cached_property
     def totals(self) -> overview.Totals:
         """The plan in one line."""
         return overview.totals(self.plan)
+
+    @cached_property
+    def findings(self) -> int:
+        """How many workloads have a saving that is counted."""
+        return len(overview.counted_findings(self.plan))
 
     @cached_property
     def namespaces(self) -> list[str]:

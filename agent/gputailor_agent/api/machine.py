@@ -10,7 +10,7 @@ import msgspec
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi import Path as PathParameter
 
-from gputailor_agent.api import coverage, found, nodes, running
+from gputailor_agent.api import coverage, found, nodes, packed, running
 from gputailor_agent.api.desk import Desk, only_whole, whole_cluster
 from gputailor_agent.api.filters import Asked, FilterError, Filters, Search
 from gputailor_agent.api.listing import LARGEST_PAGE, Answer, CursorError, Index
@@ -43,8 +43,7 @@ def _add_plan(app: FastAPI, desk: Desk) -> None:
     @app.get("/api/v1/report", summary="The whole report", tags=["report"])
     def report(request: Request) -> Response:
         """Totals, sentences and the plan; the shape is that of ``--output json``."""
-        plan = desk.index(request).plan
-        return tagged(request, json_report.encode(json_report.plan_document(plan)))
+        return packed.answer(request, desk.index(request).reports.get())
 
     @app.get("/api/v1/plan", summary="The newest plan in short", tags=["report"])
     def plan_in_short(request: Request) -> Response:

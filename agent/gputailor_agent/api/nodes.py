@@ -1,7 +1,8 @@
 """Nodes and what is free on them, for the page and the API.
 
 ``held`` counts devices that pods asked for and hold now, as the inventory of the plan's time has
-them; a node whose pods are not known has 0 held only where the inventory lists no pod on it.
+them; a node whose pods are not known has 0 held only where the inventory lists no pod on it. Each
+resource stands for itself: whole cards, MIG slices, shares and other makers' cards have no sum.
 """
 
 from collections.abc import Sequence
@@ -18,42 +19,76 @@ from gputailor_agent.reports.document import Column, Table
 PER_PAGE: Final = 100
 
 
+class ResourceLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One resource of a node; None is unknown."""
+
+    resource: str
+    offered: float | None  # to pods; None where the node does not say what it offers
+    held: float
+    free: float | None
+    pods: int  # that hold some of it
+
+
 class NodeLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A node in a list; None is unknown."""
+    """A node in a list; None is unknown.
+
+    ``held`` and ``free`` are None where the node has several resources: a card and a slice of one
+    cannot be added. ``by_resource`` has them one by one.
+    """
 
     name: str
     pool: str
     model: str
     resources: dict[str, float]  # that pods can be given, by resource
     capacity: dict[str, float]
-    held: float
+    held: float | None
     pods: int
-    free: float | None  # None where the node does not say what it offers
+    free: float | None  # None, too, where the node does not say what it offers
     ready: bool | None
     schedulable: bool
     driver_version: str
     devices_seen: int  # by sources of measurements
     devices_lost: int  # of them: they answer no more
+    by_resource: tuple[ResourceLine, ...] = ()
 
 
 def line(one: NodeUse) -> NodeLine:
     """A node's figures."""
     node = one.node
-    offered = sum(node.allocatable.values()) if node.allocatable else None
+    resources = tuple(_resource(one, name) for name in _resources(one))
+    only = resources[0] if len(resources) == 1 else None
     return NodeLine(
         name=node.name,
         pool=node.pool,
         model=_model(one),
         resources=node.allocatable,
         capacity=node.capacity,
-        held=one.held,
+        held=only.held if only else (None if resources else 0.0),
         pods=one.pods,
-        free=_free(node, offered, one.held),
+        free=only.free if only else None,
         ready=node.ready,
         schedulable=node.schedulable,
         driver_version=node.driver_version or _drivers(one),
         devices_seen=len(one.devices),
         devices_lost=sum(1 for device in one.devices if device.up is False),
+        by_resource=resources,
+    )
+
+
+def _resources(one: NodeUse) -> list[str]:
+    """Names of what the node offers or pods hold there; what it offers comes first."""
+    return list(dict.fromkeys((*one.node.allocatable, *sorted(one.held))))
+
+
+def _resource(one: NodeUse, name: str) -> ResourceLine:
+    offered = one.node.allocatable.get(name, 0.0) if one.node.allocatable else None
+    held = one.held.get(name, 0.0)
+    return ResourceLine(
+        resource=name,
+        offered=offered,
+        held=held,
+        free=_free(one.node, offered, held),
+        pods=one.holders.get(name, 0),
     )
 
 
@@ -84,33 +119,35 @@ def standing(one: NodeLine) -> str:
 
 
 def table(lines: Sequence[NodeLine]) -> Table:
-    """Nodes as a table."""
+    """Nodes as a table: a row for each of their resources."""
     columns = (
         Column(title="node", least=20),
         Column(title="pool", least=10),
         Column(title="model", least=14),
         Column(title="state"),
+        Column(title="resource"),
         Column(title="offers", numeric=True),
         Column(title="held", numeric=True),
         Column(title="free", numeric=True),
-        Column(title="pods", numeric=True),
+        Column(title="pods that hold", numeric=True),
         Column(title="driver"),
         Column(title="devices lost", numeric=True),
     )
-    return Table(columns=columns, rows=tuple(map(_row, lines)))
+    rows = tuple(_row(one, part) for one in lines for part in one.by_resource or (None,))
+    return Table(columns=columns, rows=rows)
 
 
-def _row(one: NodeLine) -> tuple[str, ...]:
-    offers = _(", ").join(f"{units.count(n)} x {name}" for name, n in one.resources.items())
+def _row(one: NodeLine, part: ResourceLine | None) -> tuple[str, ...]:
     return (
         one.name,
         one.pool or "-",
         one.model or units.unknown(),
         standing(one),
-        offers or units.unknown(),
-        units.count(one.held),
-        units.count(one.free),
-        units.count(one.pods),
+        part.resource if part else units.unknown(),
+        units.count(part.offered if part else None),
+        units.count(part.held if part else 0.0),
+        units.count(part.free if part else None),
+        units.count(part.pods if part else one.pods),
         one.driver_version or units.unknown(),
         units.count(one.devices_lost) if one.devices_seen else units.unknown(),
     )

@@ -14,6 +14,7 @@ from gputailor_agent.api.state import AgentState
 from gputailor_agent.model.judgement import Message
 from gputailor_agent.reports import overview, units
 from gputailor_agent.reports.catalogues import _
+from gputailor_agent.reports.changes_page import headline_of
 from gputailor_agent.reports.cluster import cluster_blocks, demand_text
 from gputailor_agent.reports.document import Block, Heading
 from gputailor_agent.reports.explain import rule_title
@@ -69,6 +70,7 @@ def _overview(request: Request, desk: Desk, index: Index) -> HTMLResponse:
         title=_("GPU Tailor report: {name}", name=plan.cluster),
         here="overview",
         window=overview.window_text(plan.window),
+        headline=headline_of(plan, index.totals, index.findings),
         totals=[
             *overview.totals_text(index.totals),
             *([(_("pods that wait"), demand)] if demand else []),
@@ -81,7 +83,7 @@ def _overview(request: Request, desk: Desk, index: Index) -> HTMLResponse:
         ],
         columns=_columns(),
         titles={name: title for name, title, _shape in _columns()},
-        missing=[*plan.problems, *overview.broken_checks(plan)],
+        missing=overview.problems(plan),
         blocks=blocks,
         checks=checks,
         checks_hold=hold,

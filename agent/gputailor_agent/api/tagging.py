@@ -12,7 +12,7 @@ from typing import Final
 from fastapi import Request, Response
 
 #: Asked again each time, kept by nobody on the way: what is seen depends on who asks.
-_KEEPING: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization, Cookie"}
+KEEPING: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization, Cookie"}
 _TAG: Final = re.compile(r'(?:W/)?"([\x21\x23-\x7e]*)"')
 #: More than any client has of one address.
 _LONGEST: Final = 4096
@@ -27,13 +27,14 @@ def tagged(
     """The body with its tag, or 304 where the client has it already."""
     content = body.encode() if isinstance(body, str) else body
     tag = hashlib.sha256(content).hexdigest()[:32]
-    more = {"ETag": f'"{tag}"', **_KEEPING, **(headers or {})}
-    if _has(request.headers.get("if-none-match", ""), tag):
+    more = {"ETag": f'"{tag}"', **KEEPING, **(headers or {})}
+    if has(request.headers.get("if-none-match", ""), tag):
         return Response(status_code=304, headers=more)
     return Response(content, media_type=media_type, headers=more)
 
 
-def _has(asked: str, tag: str) -> bool:
+def has(asked: str, tag: str) -> bool:
+    """Whether an ``If-None-Match`` header names the tag."""
     if asked.strip() == "*":
         return True
     return len(asked) <= _LONGEST and tag in _TAG.findall(asked)

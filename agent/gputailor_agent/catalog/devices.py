@@ -1,6 +1,7 @@
 """Device specifications and MIG geometries: ``devices.csv``, ``throughput.csv``, ``mig.csv``.
 
-A blank cell means unsourced or disputed and becomes None, never a guess. Nominal gigabytes are
+A blank cell means unsourced or disputed and becomes None, never a guess; ``confirmed.csv`` holds
+what a second place says of a figure, ``physics`` what figures owe each other. Nominal gigabytes are
 marketing figures: ``memory_bytes`` takes them as GiB, ``usable_memory_bytes`` takes what a driver
 reported where a source says so, else the decimal reading (10**9), which understates on purpose.
 """
@@ -28,6 +29,7 @@ _SOURCED: Final = {
     "sm_count": "sm_source",
     "tensor_cores": "tensor_cores_source",
     "compute_capability": "cc_source",
+    "memory_type": "memory_type_source",
 }
 
 #: Its dense figure is that of FP16 on every card but MI100, where it is half of it.
@@ -93,12 +95,16 @@ class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     compute_capability: str
     tdp_watts: float | None
     interconnect_bytes_per_second: float | None  # between cards, both directions; 0: PCIe alone
+    memory_type: str = ""  # "HBM3", "GDDR6"; '' where unknown
+    memory_bus_bits: int | None = None
     mig: tuple[MigProfile, ...]
     sources: dict[str, str]
     note: str
     dense_flops: dict[str, float] = msgspec.field(default_factory=dict)
     #: Number types of ``dense_flops`` whose figure was not found again at its maker's or elsewhere.
     unconfirmed: tuple[str, ...] = ()
+    #: Fields with a figure of ``devices.csv`` that was not found again (``confirmed.csv``).
+    unconfirmed_figures: tuple[str, ...] = ()
     own: bool = False
 
     @cached_property
@@ -169,9 +175,21 @@ def _unmeasured(row: dict[str, str], card_rows: list[dict[str, str]], nominal_gb
 def read_devices(mig_by_accelerator: dict[str, tuple[MigProfile, ...]]) -> tuple[DeviceSpec, ...]:
     """Every accelerator of ``devices.csv`` with its MIG profiles."""
     throughput = _throughput()
+    confirmed = {(row["accelerator"], row["figure"]) for row in _rows("confirmed.csv")}
     return tuple(
-        _device(row, mig_by_accelerator.get(row["accelerator"], ()), throughput)
+        msgspec.structs.replace(
+            _device(row, mig_by_accelerator.get(row["accelerator"], ()), throughput),
+            unconfirmed_figures=_unconfirmed(row, confirmed),
+        )
         for row in _rows("devices.csv")
+    )
+
+
+def _unconfirmed(row: dict[str, str], confirmed: set[tuple[str, str]]) -> tuple[str, ...]:
+    """Fields whose cell holds a figure that ``confirmed.csv`` has no second reading of."""
+    key = row["accelerator"]
+    return tuple(
+        name for name, cell in _CELLS.items() if row[cell] and (key, cell) not in confirmed
     )
 
 
@@ -187,11 +205,14 @@ def own_device(row: Row, base: DeviceSpec | None) -> DeviceSpec:
     """The device of a row of own hardware; what it leaves blank is ``base``'s, else unknown."""
     source = row["source"] or row.place
     cells = {name: row[name] for name in (*_OWN_CELLS, "accelerator", "vendor", "note")}
-    cells |= {column: source for name, column in _SOURCED.items() if row[_CELLS[name]]}
+    cells |= {_SOURCED[name]: source for name, cell in _CELLS.items() if row[cell]}
     if base is None:
         return msgspec.structs.replace(_device(cells, (), {}), own=True)
     told = _device({**cells, "accelerator": base.key}, base.mig, {})
     given = {name: getattr(told, name) for name, cell in _CELLS.items() if row[cell]}
+    given["unconfirmed_figures"] = tuple(
+        name for name in base.unconfirmed_figures if name not in given
+    )
     if row["memory_gb"] and not row["usable_memory_mib"]:
         given["usable_memory_bytes"] = told.usable_memory_bytes
     if row["fp16_tensor_dense_tflops"]:
@@ -236,6 +257,8 @@ def _device(
         compute_capability=row["compute_capability"],
         tdp_watts=_number(row["tdp_w"]),
         interconnect_bytes_per_second=_number(row["interconnect_gb_s_bidir"], 1e9),
+        memory_type=row.get("memory_type", ""),
+        memory_bus_bits=int(row["memory_bus_bits"]) if row.get("memory_bus_bits") else None,
         mig=mig,
         sources={name: row[column] for name, column in _SOURCED.items() if row.get(column)}
         | {one["type"]: one["source"] for one in typed},

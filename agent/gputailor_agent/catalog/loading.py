@@ -19,6 +19,7 @@ from gputailor_agent.catalog.devices import (
     read_reserved_rows,
 )
 from gputailor_agent.catalog.own import described, read_devices_of, read_prices_of
+from gputailor_agent.catalog.physics import contradictions
 from gputailor_agent.catalog.prices import (
     Price,
     kinds_of,
@@ -195,9 +196,16 @@ def load_with_faults(own: Path | None) -> tuple[Catalogue, tuple[Fault, ...]]:
             faults.append(row.fault("mig_card", told))
     devices, aliases = _with_own(devices, aliases, mig, rows)
     bare = Catalogue(devices, aliases, [])
+    faults += [fault for row in rows for fault in _impossible(row, bare.find(row["accelerator"]))]
     prices, wrong = read_prices_of(own, bare.find)
     catalogue = Catalogue(devices, aliases, [*prices, *_list_prices(bare)])
     return catalogue, (*faults, *wrong)
+
+
+def _impossible(row: Row, device: DeviceSpec | None) -> list[Fault]:
+    """What a row of own hardware claims beyond what its kind can do; less is a user's to know."""
+    found = () if device is None else contradictions(device)
+    return [row.fault(one.figure, one.told) for one in found if one.over and row[one.figure]]
 
 
 def _packaged() -> tuple[

@@ -58,7 +58,7 @@ _DEVICE_COLUMNS: Final = (
     Column("fp16_tensor_dense_tflops", "dense FP16 of tensor cores", number("989", above=True)),
     Column("fp32_tflops", "FP32 outside tensor cores", number("66.9", above=True)),
     Column("tdp_w", "power limit in watts", number("700", above=True)),
-    Column("sm_count", "streaming multiprocessors, compute units or Xe-cores", whole("132")),
+    Column("sm_count", "multiprocessors, compute units, Xe-cores or AI cores", whole("132")),
     Column("tensor_cores", "whether it has any", choice("yes", "no")),
     Column("interconnect_gb_s_bidir", "between cards, both ways, GB/s", number("900")),
     Column("compute_capability", "NVIDIA's", version),
@@ -121,7 +121,14 @@ OWN: Final = (PRICES, BARE_METAL, OPENCOST, HARDWARE)
 
 _SOURCED: Final = (
     *("memory", "usable_memory", "bandwidth", "tensor", "fp32", "tdp", "sm", "tensor_cores"),
-    *("interconnect", "cc"),
+    *("interconnect", "cc", "memory_type"),
+)
+
+#: Figures of ``devices.csv`` that ``confirmed.csv`` may hold a second reading of.
+_FIGURES: Final = (
+    *("memory_gb", "usable_memory_mib", "bandwidth_gb_s", "fp16_tensor_dense_tflops"),
+    *("fp32_tflops", "tdp_w", "sm_count", "tensor_cores", "interconnect_gb_s_bidir"),
+    "compute_capability",
 )
 
 _CONFIRMED: Final = Column(
@@ -131,8 +138,23 @@ _CONFIRMED: Final = Column(
 PACKAGED: Final = {
     "devices.csv": Schema(
         "devices",
-        (*_DEVICE_COLUMNS, *(Column(f"{name}_source", "its source", text) for name in _SOURCED)),
+        (
+            *_DEVICE_COLUMNS,
+            Column("memory_type", "kind of its memory", text),
+            Column("memory_bus_bits", "width of its memory's bus", whole("5120")),
+            *(Column(f"{name}_source", "its source", text) for name in _SOURCED),
+        ),
         marks=("accelerator",),
+    ),
+    "confirmed.csv": Schema(
+        "second readings",
+        (
+            Column("accelerator", "key of devices.csv", text, required=True),
+            Column("figure", "column of devices.csv", choice(*_FIGURES), required=True),
+            Column("read", "what stands there", text, required=True),
+            Column("confirmed_by", "where it was read again", text, required=True),
+        ),
+        marks=("figure",),
     ),
     "throughput.csv": Schema(
         "throughput",

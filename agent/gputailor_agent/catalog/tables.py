@@ -5,7 +5,6 @@ line and column, what was expected and what was found; all faults of a file are 
 """
 
 import csv
-import difflib
 import io
 import math
 import re
@@ -13,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Final
+
+from gputailor_agent.model.nearest import meant_or_known
 
 _SHOWN: Final = 60
 
@@ -201,9 +202,8 @@ def _header_faults(place: str, names: list[str], schema: Schema) -> Iterator[Fau
     known = schema.by_name
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-            yield Fault(place, 1, name, f"is no column of {schema.name}; {hint}")
+            hint = meant_or_known(name, known)
+            yield Fault(place, 1, name, f"is no column of {schema.name}{hint}")
         elif names.count(name) > 1:
             yield Fault(place, 1, name, "stands twice in the header; remove one")
 

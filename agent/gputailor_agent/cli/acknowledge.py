@@ -5,7 +5,14 @@ from typing import Annotated, Final
 import typer
 
 from gputailor_agent.cli import options
-from gputailor_agent.cli.deciding import RuleArgument, Withdraw, WorkloadArgument, decide, decision
+from gputailor_agent.cli.deciding import (
+    Anyway,
+    RuleArgument,
+    Withdraw,
+    WorkloadArgument,
+    decide,
+    decision,
+)
 from gputailor_agent.ledger import ACKNOWLEDGED
 
 _EPILOG: Final = """Examples:
@@ -29,9 +36,10 @@ def acknowledge(
         str, typer.Option("--note", help="What is planned; shown in the ledger.")
     ] = "taken on",
     withdraw: Withdraw = False,
+    anyway: Anyway = False,
     store: options.Store = None,
     cluster: options.Cluster = options.DEFAULT_CLUSTER,
 ) -> None:
     """Say that somebody takes a finding on; it goes on being reported until the change is made."""
     made = None if withdraw else decision(ACKNOWLEDGED, note)
-    decide(store, cluster, workload, rule, made)
+    decide(store, cluster, workload, rule, made, anyway=anyway)

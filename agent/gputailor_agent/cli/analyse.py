@@ -1,6 +1,5 @@
 """``gputailor analyse LOG…``: the judgement of recorded runs, no cluster needed."""
 
-import difflib
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,6 +9,7 @@ from gputailor_agent.catalog import Catalogue, load_catalogue
 from gputailor_agent.cli import options
 from gputailor_agent.cli.errors import CommandError, UsageError
 from gputailor_agent.cli.terminal import answer, look, tell, working
+from gputailor_agent.model.nearest import nearest
 from gputailor_agent.reports.cards import Guess
 from gputailor_agent.reports.runs import LogJudgement
 from gputailor_agent.reports.single_run import judge
@@ -90,7 +90,7 @@ def _alike(name: str, keys: list[str]) -> list[str]:
     """Names that hold the one typed, else those with a word like it."""
     wanted = name.casefold()
     words = sorted({word for key in keys for word in key.casefold().split()})
-    close = [wanted, *difflib.get_close_matches(wanted, words, n=2)]
+    close = [wanted, *nearest(wanted, words, most=2)]
     fits = dict.fromkeys(key for part in close for key in keys if part in key.casefold())
     return list(fits)[:_SHOWN]
 

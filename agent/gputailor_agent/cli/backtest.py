@@ -13,7 +13,7 @@ from gputailor_agent.cli import options
 from gputailor_agent.cli.errors import CommandError, UsageError
 from gputailor_agent.cli.inputs import Inputs, read_asked
 from gputailor_agent.cli.judged import judging
-from gputailor_agent.cli.stored import check_there, stored_window
+from gputailor_agent.cli.stored import reading, stored_window
 from gputailor_agent.cli.terminal import answer, look, working
 from gputailor_agent.cli.windows import parse_time
 from gputailor_agent.evaluation.backtest import History, Settings, outcome_of, replay
@@ -154,10 +154,7 @@ def _of_archive(inputs: Inputs, paths: list[Path]) -> History:
 
 
 def _of_store(inputs: Inputs, url: str) -> History:
-    check_there(url)
-    from gputailor_agent.store import Store  # noqa: PLC0415 - half a second that help does not need
-
-    with Store.open(url) as store, working("Reading the store"):
+    with reading(url) as store, working("Reading the store"):
         span = store.usage_span(inputs.cluster)
         since = inputs.since or (None if span is None else _iso(span[0]))
         window = stored_window(store, inputs.cluster, since, inputs.until, time.time())

@@ -10,10 +10,11 @@ from typing import Final
 import httpx
 import msgspec
 
-from gputailor_agent.cli import options
-from gputailor_agent.cli.settings import exporter_url
+from gputailor_agent.cli.targets import exporter_url
+from gputailor_agent.model.addresses import public, without_secrets
 from gputailor_agent.sources.resolving import DNS
 from gputailor_agent.store import Store
+from gputailor_agent.store.database import named
 
 _TIMEOUT_SECONDS: Final = 5.0
 _OURS: Final = "gputailor_exporter_build_info"
@@ -83,37 +84,30 @@ def store_readable(url: str | None) -> Check:
             found="none asked for",
             advice="give --store sqlite:///PATH or set GPUTAILOR_STORE to check one",
         )
-    path = options.store_file(url)
-    if path is not None and not path.exists():
-        return Check(
-            name="store",
-            standing="problem",
-            found=f"{path} does not exist",
-            advice="gputailor serve --store … makes it; check the path",
-        )
     try:
-        Store.open(url).close()
+        Store.open(url, reading=True).close()
     except Exception as error:  # noqa: BLE001 - whatever a database says belongs in the answer
         return Check(
             name="store",
             standing="problem",
-            found=f"cannot be opened: {str(error).splitlines()[0]}",
+            found=f"cannot be opened: {without_secrets(str(error).splitlines()[0])}",
             advice="check the URL, the file's permissions and that the database runs",
         )
-    return Check(name="store", standing="ok", found=f"{url} opens")
+    return Check(name="store", standing="ok", found=f"{named(url)} opens")
 
 
 def exporter_reachable(target: str) -> Check:
     """Whether an exporter answers with our metrics."""
-    name = f"exporter {target}"
+    name = f"exporter {public(target)}"
     try:
-        url = exporter_url(target).removeprefix(DNS)  # one of its addresses is enough here
-        page = httpx.get(url, timeout=_TIMEOUT_SECONDS)
+        address = exporter_url(target).removeprefix(DNS)  # one of its addresses is enough here
+        url = public(address)
+        page = httpx.get(address, timeout=_TIMEOUT_SECONDS)
     except (httpx.HTTPError, ValueError, httpx.InvalidURL) as error:
         return Check(
             name=name,
             standing="problem",
-            found=f"no answer: {error}",
+            found=f"no answer: {without_secrets(str(error))}",
             advice="is gputailor-exporter running there, and may this machine reach its port?",
         )
     if page.status_code != httpx.codes.OK:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from gputailor_agent.inventory.live import Client, MissingPermission
 
 
+#: The check of what settings let the agent write.
+WRITING: Final = "permissions to write"
 _FROM_FILES: Final = (
     "or work from files: kubectl get … -o json > cluster.json elsewhere, then "
     "--inventory cluster.json"
@@ -31,10 +33,11 @@ def _with_remedy(error: Exception, otherwise: str) -> dict[str, str]:
     return {"found": found, "advice": remedy + also}
 
 
-def cluster_checks(access: ClusterAccess) -> Iterator[Check]:
+def cluster_checks(access: ClusterAccess, features: Sequence[str] = ()) -> Iterator[Check]:
     """Whether the cluster answers, and what of the permissions is missing.
 
-    Without a cluster that anybody named, none is a note: files do as well.
+    ``features``: settings that let the agent write into the cluster and are on. Without a cluster
+    that anybody named, none is a note: files do as well.
     """
     from gputailor_agent.inventory.live import (  # noqa: PLC0415 - a second that others need not
         ClusterError,
@@ -42,12 +45,16 @@ def cluster_checks(access: ClusterAccess) -> Iterator[Check]:
         connect,
         missing_permissions,
     )
+    from gputailor_agent.inventory.live.writing_rights import (  # noqa: PLC0415 - likewise
+        missing_to_write,
+    )
 
     named = access.asked or bool(os.environ.get("KUBECONFIG"))
     try:
         client = connect(access.kubeconfig, access.context)
         with closing(client):
             missing = missing_permissions(client, access.namespaces or None)
+            unwritable = missing_to_write(client, features, access.namespaces or None)
     except ClusterError as error:
         yield Check(
             name="Kubernetes",
@@ -59,9 +66,13 @@ def cluster_checks(access: ClusterAccess) -> Iterator[Check]:
     if not missing:
         yield Check(name="permissions", standing="ok", found="everything that is read may be read")
     yield from _missing(missing)
+    if features and not unwritable:
+        told = f"{' and '.join(features)}: everything that is written may be written"
+        yield Check(name=WRITING, standing="ok", found=told)
+    yield from _missing(unwritable, WRITING)
 
 
-def _missing(missing: "Sequence[MissingPermission]") -> Iterator[Check]:
+def _missing(missing: "Sequence[MissingPermission]", name: str = "permissions") -> Iterator[Check]:
     """One line for all that is missing in one place for one reason."""
     alike: dict[tuple[object, ...], list[MissingPermission]] = {}
     for one in missing:
@@ -72,11 +83,21 @@ def _missing(missing: "Sequence[MissingPermission]") -> Iterator[Check]:
         place = f"in namespace {first.namespace}" if first.namespace else "in all namespaces"
         verbs = ", ".join(first.verbs)
         yield Check(
-            name="permissions",
+            name=name,
             standing="note" if first.optional else "problem",
             found=f"{verbs} on {named} not granted {place}: {first.without}",
-            advice=_grant(first),
+            advice=_grant_writing(first) if name == WRITING else _grant(first),
         )
+
+
+def _grant_writing(missing: "MissingPermission") -> str:
+    """How to grant what a setting needs, or how to do without."""
+    setting = missing.without.partition(" ")[0]
+    place = f" in {missing.namespace}" if missing.namespace else ""
+    return (
+        f"set agent.settings.{setting} in the chart's values, which grants it, too; or grant it"
+        f"{place} (docs/kubernetes.md), or switch {setting} off"
+    )
 
 
 def _grant(missing: "MissingPermission") -> str:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -11,10 +10,13 @@ import yaml
 from pydantic import SecretStr
 
 from gputailor_agent.cli.settings import AgentSettings, load_settings, read_file
-from gputailor_agent.cli.terminal import answer
+from gputailor_agent.cli.terminal import answer, tell
+from gputailor_agent.cli.validating import NO_USAGE, faults, measures, refuse
+from gputailor_agent.model.addresses import public, without_secrets
+from gputailor_agent.store import database
 
 _HIDDEN: Final = "(secret)"
-_USER: Final = re.compile(r"(?<=://)[^/@]*:[^/@]*(?=@)")
+_ADDRESSES: Final = frozenset({"prometheus_url", "public_url", "targets"})
 #: Settings whose values may hold secrets, beside those that are declared so.
 _MAY_HOLD: Final = frozenset({"prometheus_headers", "prometheus_parameters"})
 
@@ -51,12 +53,15 @@ def show(
     """Show the settings the agent would run with; secrets are never shown.
 
     Flags of serve win over GPUTAILOR_* environment variables, those over the file, that over
-    defaults. Wrong settings are told as serve would tell them.
+    defaults. What serve would refuse is told with exit code 2, all of it.
     """
     settings = load_settings({}, config)
     places = origins(config) if origin else {}
     lines = [_line(name, settings, places) for name in AgentSettings.model_fields]
     answer("\n".join(lines))
+    refuse(list(faults(settings)))
+    if not measures(settings):
+        tell(f"note: {NO_USAGE}")
 
 
 def schema() -> None:
@@ -114,6 +119,12 @@ def shown(name: str, value: Any) -> Any:
         return [shown(name, each) for each in value]
     if isinstance(value, Path):
         return str(value)
-    if isinstance(value, str):
-        return _USER.sub(_HIDDEN, value)
-    return value
+    return _text(name, value) if isinstance(value, str) else value
+
+
+def _text(name: str, value: str) -> str:
+    if name == "store":
+        return database.shown(database.store_url(value)) if "://" in value else value
+    if name in _ADDRESSES:
+        return public(value, credentials=f"{_HIDDEN}@")
+    return without_secrets(value)

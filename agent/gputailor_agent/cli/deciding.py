@@ -1,20 +1,25 @@
 """What ``gputailor dismiss`` and ``gputailor acknowledge`` share."""
 
-import difflib
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from gputailor_agent.cli.errors import UsageError
-from gputailor_agent.cli.keeping import kept_store, who, workload_id
+from gputailor_agent.cli.keeping import kept_store, verdict_of, who
 from gputailor_agent.cli.terminal import tell
-from gputailor_agent.ledger import ALL
-from gputailor_agent.model.ledger import Decision
+from gputailor_agent.ledger import ACKNOWLEDGED, ALL, DISMISSED
+from gputailor_agent.model.judgement import Verdict
+from gputailor_agent.model.ledger import Decision, Entry, State
+from gputailor_agent.model.nearest import did_you_mean, meant_or_known
 from gputailor_agent.reports import units
 from gputailor_agent.rules import registry
 from gputailor_agent.store.ledger import Ledger
+
+#: States of a finding that somebody can still decide about.
+_LIVING: Final = frozenset({State.NEW, State.OPEN, State.ACKNOWLEDGED, State.DISMISSED})
 
 WorkloadArgument = Annotated[
     str, typer.Argument(help="A workload's id, or a part only one has.", show_default=False)
@@ -22,16 +27,34 @@ WorkloadArgument = Annotated[
 RuleArgument = Annotated[
     str, typer.Argument(help="The rule whose finding is meant, or all.", show_default=False)
 ]
+Anyway = Annotated[
+    bool,
+    typer.Option(
+        "--anyway",
+        help="Also where there is no such finding yet, or in the place of another decision.",
+    ),
+]
 Withdraw = Annotated[bool, typer.Option("--withdraw", help="Take the former word back.")]
 
 
 def decide(
-    store: str | None, cluster: str, workload: str, rule: str, decision: Decision | None
+    store: str | None,
+    cluster: str,
+    workload: str,
+    rule: str,
+    decision: Decision | None,
+    *,
+    anyway: bool = False,
 ) -> None:
-    """Keep a decision about a workload's findings of a rule; None takes the former one back."""
+    """Keep a decision about a workload's findings of a rule; None takes the former one back.
+
+    Raises ``UsageError`` where there is no such finding, or where it would undo another decision,
+    unless ``anyway``.
+    """
     known = rule_id(rule)
-    with kept_store(store) as opened:
-        named = workload_id(opened, cluster, workload)
+    with kept_store(store, changing=True) as opened:
+        verdict = verdict_of(opened, cluster, workload)
+        named = verdict.workload.id
         with opened.transaction() as tx:
             book = Ledger(tx)
             if decision is None:
@@ -39,9 +62,49 @@ def decide(
                 done = "taken back" if there else "there was nothing to take back"
                 tell(f"{named}, {known}: {done}")
                 return
-            book.decide(cluster, _about(decision, named, known))
+            made = _about(decision, named, known)
+            before = [one for one in book.decisions(cluster) if one.workload_id == named]
+            if not anyway:
+                _check_there(made, verdict, book.newest(cluster).values(), before)
+                _check_undone(made, before)
+            book.decide(cluster, made)
     until = "" if decision.until is None else f" until {units.utc(decision.until)}"
     tell(f"{named}, {known}: {decision.kind}{until}; the agent's next plan minds it")
+
+
+def _check_there(
+    made: Decision, verdict: Verdict, entries: Iterable[Entry], before: Iterable[Decision]
+) -> None:
+    """Raise ``UsageError`` unless the plan, the ledger or a former decision has the finding."""
+    found = {one.rule for one in (verdict.primary, *verdict.alternatives) if one is not None}
+    found |= {
+        entry.rule
+        for entry in entries
+        if entry.workload_id == made.workload_id and entry.state in _LIVING
+    }
+    if made.rule == ALL or made.rule in {*found, *(one.rule for one in before)}:
+        return
+    there = f"there are: {', '.join(sorted(found))}" if found else "it has none"
+    hint = did_you_mean(made.rule, found)
+    raise UsageError(
+        f"RULE: {made.workload_id} has no finding of {made.rule}; {there}{hint} "
+        "(--anyway decides of one that may come)"
+    )
+
+
+def _check_undone(made: Decision, before: Iterable[Decision]) -> None:
+    """Raise ``UsageError`` where an acknowledgement would take the place of a dismissal."""
+    if made.kind != ACKNOWLEDGED:
+        return
+    for one in before:
+        holds = one.kind == DISMISSED and one.holds(made.decided_at)
+        if holds and one.rule in {made.rule, ALL}:
+            by = f" by {one.decided_by}" if one.decided_by else ""
+            raise UsageError(
+                f"{one.workload_id}, {one.rule}: it was dismissed{by} on "
+                f"{units.utc(one.decided_at)}: {one.reason}. Take that back first (gputailor "
+                f"dismiss {one.workload_id} {one.rule} --withdraw), or give --anyway"
+            )
 
 
 def decision(kind: str, reason: str, until: str | None = None) -> Decision:
@@ -92,6 +155,4 @@ def rule_id(text: str) -> str:
     known = [rule.id for rule in registry()]
     if named in {*known, ALL}:
         return named
-    near = difflib.get_close_matches(named, known, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}, all"
-    raise UsageError(f"RULE: there is no rule {text!r}; {hint}")
+    raise UsageError(f"RULE: there is no rule {text!r}{meant_or_known(text, [*known, ALL])}")

@@ -12,12 +12,15 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_va
 from pydantic_settings import BaseSettings, NoDecode
 
 from gputailor_agent.reports.catalogues import ENGLISH
+from gputailor_agent.reports.delivery import objects
 from gputailor_agent.reports.delivery.channels import opened
 from gputailor_agent.reports.delivery.errors import DeliveryError
 from gputailor_agent.reports.delivery.quiet import QuietHours
 from gputailor_agent.reports.delivery.settings import (
     DeliverySettings,
+    ObjectStore,
     delivery_settings,
+    web_address,
 )
 from gputailor_agent.reports.delivery.signing import secrets_in
 from gputailor_agent.reports.delivery.teams import team_receivers
@@ -61,7 +64,29 @@ class DeliveryKeys(BaseSettings):
     channels_file: Path | None = Field(
         None,
         description="YAML file of chats that get reports and notices: names, each with its URL as "
-        "the library apprise writes it, e.g. `gpu-chat: slack://…`: a mounted Secret.",
+        "the library apprise writes it, e.g. `gpu-chat: slack://…`: a mounted Secret. One that is "
+        "`{url: …, workloads: true}` gets what workloads have sent there, and nothing else.",
+    )
+    report_folder: Path | None = Field(
+        None,
+        description="Folder that keeps every report: CLUSTER/PERIOD/report.html, .md, .json, .csv.",
+    )
+    objects_url: str = Field(
+        "",
+        description="Object store (S3) that keeps every report likewise: `s3://BUCKET/PREFIX`; "
+        "needs the extra `objects`.",
+    )
+    objects_endpoint: str = Field(
+        "", description="Its server where that is not Amazon's, e.g. `https://s3.example.org:9000`."
+    )
+    objects_region: str = Field("us-east-1", description="Its region.")
+    objects_path_style: bool = Field(
+        default=True, description="Write the bucket into the path, not into the host's name."
+    )
+    objects_credentials_file: Path | None = Field(
+        None,
+        description="File with its keys as the AWS command line writes it: a mounted Secret; "
+        "without it the process's own identity is used.",
     )
     teams_file: Path | None = Field(
         None,
@@ -73,16 +98,22 @@ class DeliveryKeys(BaseSettings):
         description="When notices are kept back until the end of it, in report_time_zone, e.g. "
         "`22:00-07:00`.",
     )
+    severe_in_quiet_hours: bool = Field(
+        default=False, description="Send notices of broken hardware in quiet_hours, too."
+    )
     notices_at_once: int = Field(
         10, ge=1, le=1000, description="More notices to one receiver at a time go as one message."
     )
     notices: bool = Field(
-        default=True, description="Tell at once when a workload goes idle, not only in the report."
+        default=True,
+        description="Tell at once when a workload goes idle or its GPUs unhealthy, not only in the "
+        "report.",
     )
     notify: dict[str, str] = Field(
         {},
-        description="Who is told of idle workloads instead of mail_to, by namespace or pattern: a "
-        'mapping in the file, JSON in the environment, e.g. `{"team-a": "a@example.org"}`.',
+        description="Who is told of workloads instead of mail_to, by namespace or pattern: "
+        "addresses and names of channels, as a mapping in the file, as JSON in the environment, "
+        'e.g. `{"team-a": "a@example.org"}`.',
     )
     notify_domains: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
@@ -90,7 +121,7 @@ class DeliveryKeys(BaseSettings):
         "mail_to and mail_from, separated by commas.",
     )
     cool_down_hours: float = Field(
-        24.0, ge=0, le=8760, description="Least hours between two notices of one workload."
+        24.0, ge=0, le=8760, description="Least hours between two notices of the same."
     )
     public_url: str = Field(
         "", description="Where people reach the agent's page; links in mails lead there."
@@ -121,7 +152,11 @@ class DeliveryKeys(BaseSettings):
             given[name] = given[name].get_secret_value()
             if file is not None:
                 given[name] = _in_file(f"{name}_file", file)
-        given["channels"] = _chats(given.pop("channels_file"))
+        given["channels"], given["open_channels"] = _chats(given.pop("channels_file"))
+        given["folder"] = given.pop("report_folder")
+        given["objects"] = _objects(
+            **{name: given.pop(name) for name in tuple(given) if name.startswith("objects_")}
+        )
         teams = given.pop("teams_file")
         lines = _mapping("teams_file", teams)
         given["teams"] = team_receivers(lines, f"teams_file {teams}", given["channels"])
@@ -134,13 +169,54 @@ class DeliveryKeys(BaseSettings):
         return delivery_settings(**given)
 
 
-def _chats(file: Path | None) -> dict[str, str]:
-    """Names of channels with their URLs, each tried for a service; raises ``DeliveryError``."""
-    told = _mapping("channels_file", file)
-    urls = {str(name): str(url).strip() for name, url in told.items()}
-    for name, url in urls.items():
-        opened(name, url)
-    return urls
+def _chats(file: Path | None) -> tuple[dict[str, str], frozenset[str]]:
+    """Channels with their URLs, each tried for a service, and which of them workloads may name.
+
+    Raises ``DeliveryError``.
+    """
+    urls: dict[str, str] = {}
+    open_to_workloads = set()
+    for name, told in _mapping("channels_file", file).items():
+        given = told if isinstance(told, dict) else {"url": told}
+        strange = given.keys() - {"url", "workloads"}
+        asked = given.get("workloads", False)
+        if strange or "url" not in given or not isinstance(asked, bool):
+            raise DeliveryError(
+                f"channels_file, {name}: expected a URL, or {{url: …, workloads: true}}"
+            )
+        urls[str(name)] = str(given["url"]).strip()
+        opened(str(name), urls[str(name)])
+        open_to_workloads |= {str(name)} if asked else set()
+    return urls, frozenset(open_to_workloads)
+
+
+def _objects(
+    *,
+    objects_url: str,
+    objects_endpoint: str,
+    objects_region: str,
+    objects_path_style: bool,
+    objects_credentials_file: Path | None,
+) -> ObjectStore | None:
+    """The object store, its library and its keys tried; raises ``DeliveryError``."""
+    if not objects_url:
+        if objects_endpoint or objects_credentials_file:
+            raise DeliveryError("objects_endpoint or a file of keys is given, but no objects_url")
+        return None
+    bucket, prefix = objects.located(objects_url, "objects_url")
+    objects.library()
+    if objects_credentials_file is not None:
+        objects.credentials(objects_credentials_file, "objects_credentials_file")
+    return ObjectStore(
+        bucket=bucket,
+        prefix=prefix,
+        endpoint=web_address(objects_endpoint, "objects_endpoint").rstrip("/")
+        if objects_endpoint
+        else "",
+        region=objects_region,
+        path_style=objects_path_style,
+        credentials_file=objects_credentials_file,
+    )
 
 
 def _mapping(setting: str, file: Path | None) -> dict[Any, Any]:

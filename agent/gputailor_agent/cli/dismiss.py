@@ -5,7 +5,14 @@ from typing import Annotated, Final
 import typer
 
 from gputailor_agent.cli import options
-from gputailor_agent.cli.deciding import RuleArgument, Withdraw, WorkloadArgument, decide, decision
+from gputailor_agent.cli.deciding import (
+    Anyway,
+    RuleArgument,
+    Withdraw,
+    WorkloadArgument,
+    decide,
+    decision,
+)
 from gputailor_agent.cli.errors import UsageError
 from gputailor_agent.ledger import DISMISSED
 
@@ -33,6 +40,7 @@ def dismiss(
         str | None, typer.Option("--until", help="Until this date or UTC time; else for good.")
     ] = None,
     withdraw: Withdraw = False,
+    anyway: Anyway = False,
     store: options.Store = None,
     cluster: options.Cluster = options.DEFAULT_CLUSTER,
 ) -> None:
@@ -46,4 +54,4 @@ def dismiss(
         return
     if reason is None:
         raise UsageError("--reason is missing: say why the finding is not wanted")
-    decide(store, cluster, workload, rule, decision(DISMISSED, reason, until))
+    decide(store, cluster, workload, rule, decision(DISMISSED, reason, until), anyway=anyway)

@@ -5,6 +5,8 @@ Each check answers with what it saw; a problem always comes with the next step. 
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -20,10 +22,13 @@ from gputailor_agent.cli.checks import (
 )
 from gputailor_agent.cli.cluster_checks import cluster_checks, inventory_checks, monitor_checks
 from gputailor_agent.cli.clusters import ClusterAccess
+from gputailor_agent.cli.config import Config
 from gputailor_agent.cli.discovered import AUTO, find_prometheus
-from gputailor_agent.cli.errors import FAILED, is_told
-from gputailor_agent.cli.histories import PrometheusAccess, access_of
+from gputailor_agent.cli.errors import FAILED, UsageError, is_told
+from gputailor_agent.cli.histories import PrometheusAccess
+from gputailor_agent.cli.judged import asking
 from gputailor_agent.cli.prometheus_checks import checks_of
+from gputailor_agent.cli.settings import load_settings
 from gputailor_agent.cli.terminal import answer, look
 from gputailor_agent.model.inventory import Inventory
 from gputailor_agent.reports.console import draw
@@ -51,12 +56,14 @@ _EPILOG = """Examples:
   gputailor doctor --context lab --prometheus-url auto
 
   gputailor doctor --store sqlite:///gputailor.db --target http://node-1:9836
+
+  gputailor doctor --config /etc/gputailor/agent.yaml    # and what these settings need
 """
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog=_EPILOG)(doctor)
+    app.command(epilog=_EPILOG)(asking(doctor))
 
 
 def doctor(
@@ -68,30 +75,14 @@ def doctor(
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
     namespace: options.Namespaces = None,
-    prometheus_url: options.PrometheusUrl = None,
-    prometheus_bearer_token_file: options.PrometheusTokenFile = None,
-    prometheus_header: options.PrometheusHeaders = None,
-    prometheus_label: options.PrometheusLabels = None,
-    prometheus_parameter: options.PrometheusParameters = None,
-    prometheus_ca_file: options.PrometheusCa = None,
-    prometheus_certificate_file: options.PrometheusCertificate = None,
-    prometheus_key_file: options.PrometheusKey = None,
+    prometheus: PrometheusAccess,
+    config: Config = None,
 ) -> None:
     """Check installation, driver, cluster, store, Prometheus and exporters. Exit 1 on a problem."""
     access = ClusterAccess(
         kubeconfig=kubeconfig, context=context, namespaces=tuple(namespace or ())
     )
-    prometheus = access_of(
-        prometheus_url,
-        bearer_token_file=prometheus_bearer_token_file,
-        headers=prometheus_header or (),
-        labels=prometheus_label or (),
-        parameters=prometheus_parameter or (),
-        ca_file=prometheus_ca_file,
-        certificate_file=prometheus_certificate_file,
-        key_file=prometheus_key_file,
-    )
-    checks = list(all_checks(store, target or [], access, prometheus))
+    checks = list(all_checks(store, target or [], access, prometheus, config))
     rows = tuple(
         (check.name, check.standing, agreed(check.found), agreed(check.advice)) for check in checks
     )
@@ -109,13 +100,22 @@ def all_checks(
     targets: Iterable[str],
     access: ClusterAccess,
     prometheus: PrometheusAccess,
+    config: Path | None = None,
 ) -> Iterable[Check]:
-    """Every check in order."""
+    """Every check in order; ``config``: the agent's settings, where they are in a file."""
     yield installation()
     for extra, modules in _EXTRAS.items():
         yield extra_installed(extra, modules)
     yield driver()
-    cluster = list(cluster_checks(access))
+    features: tuple[str, ...] = ()
+    try:
+        settings = load_settings({}, config)
+    except UsageError as error:
+        yield Check(name="settings", standing="problem", found=str(error))
+    else:
+        features = settings.features
+        access = replace(access, namespaces=access.namespaces or settings.namespaces)
+    cluster = list(cluster_checks(access, features))
     yield from cluster
     asked: Inventory | None = None
     if any(one.name == "Kubernetes" and one.standing == "ok" for one in cluster):

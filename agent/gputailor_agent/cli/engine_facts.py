@@ -9,6 +9,7 @@ from gputailor_agent.dialects.engines import engines
 from gputailor_agent.model.containers import EngineUse, Level
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.reports import units
+from gputailor_agent.reports.catalogues import _
 from gputailor_agent.reports.explain import Fact
 
 
@@ -21,31 +22,37 @@ def engine_facts(profile: Profile | None) -> tuple[Fact, ...]:
 
 def _facts(use: EngineUse) -> Iterator[tuple[str, str]]:
     titles = {engine.name: engine.title for engine in engines()}
-    names = ", ".join(titles.get(name, name) for name in use.engines)
+    names = _(", ").join(titles.get(name, name) for name in use.engines)
     hours = units.duration(use.observed_seconds)
-    yield "engine's own figures", f"{names}, over {hours} of all its servers together"
-    yield "requests finished", _rate(use.requests, use)
-    yield "tokens read", _rate(use.prompt_tokens, use)
-    yield "tokens written", _rate(use.output_tokens, use)
-    yield "latency of a request, mean", units.duration(use.latency_seconds)
-    yield "requests running", _level(use.running, units.count)
-    yield "requests waiting", _level(use.waiting, units.count)
-    yield "KV cache in use", _level(use.cache, units.ratio)
-    yield "device memory by the engine", units.size(use.memory_peak_bytes)
+    told = _("{engines}, over {hours} of all its servers together", engines=names, hours=hours)
+    yield _("engine's own figures"), told
+    yield _("requests finished"), _rate(use.requests, use)
+    yield _("tokens read"), _rate(use.prompt_tokens, use)
+    yield _("tokens written"), _rate(use.output_tokens, use)
+    yield _("latency of a request, mean"), units.duration(use.latency_seconds)
+    yield _("requests running"), _level(use.running, units.count)
+    yield _("requests waiting"), _level(use.waiting, units.count)
+    yield _("KV cache in use"), _level(use.cache, units.ratio)
+    yield _("device memory by the engine"), units.size(use.memory_peak_bytes)
     last = units.utc(use.last_request)
-    yield "last request", last if use.last_request is None else f"in the hour before {last}"
+    if use.last_request is not None:
+        last = _("in the hour before {time}", time=last)
+    yield _("last request"), last
 
 
 def _rate(total: float | None, use: EngineUse) -> str:
     """A total, and per second of a server."""
     if total is None or not use.observed_seconds:
         return units.count(total)
-    return f"{units.count(total)} ({total / use.observed_seconds:,.3g} a second and server)"
+    rate = f"{total / use.observed_seconds:,.3g}"
+    return _("{total} ({rate} a second and server)", total=units.count(total), rate=rate)
 
 
 def _level(level: Level | None, say: Callable[[float | None], str]) -> str:
     """Mean of a server, and the highest of any one."""
     if level is None:
-        return units.UNKNOWN
-    highest = "" if level.maximum is None else f", at most {say(level.maximum)}"
-    return f"{say(level.mean)} on average of a server{highest}"
+        return units.unknown()
+    mean = say(level.mean)
+    if level.maximum is None:
+        return _("{mean} on average of a server", mean=mean)
+    return _("{mean} on average of a server, at most {most}", mean=mean, most=say(level.maximum))

@@ -39,6 +39,12 @@ _EPILOG: Final = """Examples:
 _TRAINING: Final = "Training"
 _SERVING: Final = "Serving"
 _BASE_BITS: Final = {"nf4": 4.127, "int8": 8.0}
+#: Options that only one of the two has, by the names of their parameters.
+_OF_TRAINING: Final = (
+    "precision", "optimizer", "zero", "lora", "quantise", "checkpointing", "attention",
+    "fused_loss",
+)  # fmt: skip
+_OF_SERVING: Final = ("weights", "cache", "prefill")
 
 
 class Precision(StrEnum):
@@ -82,6 +88,7 @@ def register(app: typer.Typer) -> None:
 
 
 def estimate(
+    command: typer.Context,
     model: Annotated[
         str,
         typer.Argument(
@@ -166,6 +173,7 @@ def estimate(
     Memory by part with its uncertainty, cards by price, and what would make the next smaller card
     do. No GPU and no weights are needed: files are read locally, and of weights the header alone.
     """
+    _check_options(command, train=train)
     catalogue = load_catalogue(prices)
     settings: Training | Serving
     try:
@@ -202,6 +210,25 @@ def estimate(
     except ModelError as error:
         raise UsageError(str(error)) from error
     show(output, page(answer, today(), MAX_AGE_DAYS, shown), answer)
+
+
+def _check_options(command: typer.Context, *, train: bool) -> None:
+    """Refuse what was said and would be passed over: the answer would seem to follow it."""
+    others = _OF_SERVING if train else _OF_TRAINING
+    said = [
+        f"--{name.replace('_', '-')}"
+        for name in others
+        if (source := command.get_parameter_source(name)) is not None
+        and source.name == "COMMANDLINE"
+    ]
+    if said:
+        here, there = ("training", "serving") if train else ("serving", "training")
+        way = "give --serve" if train else "give --train"
+        one = len(said) == 1
+        raise UsageError(
+            f"{', '.join(said)}: {'an option' if one else 'options'} of {there}, and this "
+            f"estimates {here}; leave {'it' if one else 'them'} out, or {way}"
+        )
 
 
 def today() -> date:

@@ -9,17 +9,8 @@ from gputailor_agent.catalog import told_age
 from gputailor_agent.estimating import Amount, Estimate, ModelShape
 from gputailor_agent.estimating.cards import Fit, currencies
 from gputailor_agent.estimating.levers import Change
+from gputailor_agent.reports import document as shown_as
 from gputailor_agent.reports import units
-from gputailor_agent.reports.document import (
-    Block,
-    Bullets,
-    Column,
-    Document,
-    Facts,
-    Heading,
-    Paragraph,
-    Table,
-)
 
 _VERDICTS: Final = {
     "fits": "fits",
@@ -50,20 +41,20 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: str = "1.0"
 
 
-def page(answer: Answer, today: date, max_age_days: float, shown: int) -> Document:
+def page(answer: Answer, today: date, max_age_days: float, shown: int) -> shown_as.Document:
     """The answer as a document; ``shown`` cards at most."""
     title = f"{answer.model.name}: memory for {answer.task}"
-    blocks: list[Block] = [
-        Heading(text=title, level=1),
-        Facts(pairs=_facts(answer)),
-        Heading(text="Per GPU"),
+    blocks: list[shown_as.Block] = [
+        shown_as.Heading(text=title, level=1),
+        shown_as.Facts(pairs=_facts(answer)),
+        shown_as.Heading(text="Per GPU"),
         _parts(answer),
         *_cards(answer, today, max_age_days, shown),
         *_goal(answer),
-        Heading(text="How sure this is"),
-        Bullets(lines=(*answer.estimate.notes, _SURE)),
+        shown_as.Heading(text="How sure this is"),
+        shown_as.Bullets(lines=(*answer.estimate.notes, _SURE)),
     ]
-    return Document(title=title, blocks=tuple(blocks))
+    return shown_as.Document(title=title, blocks=tuple(blocks))
 
 
 _SURE: Final = (
@@ -85,35 +76,40 @@ def _facts(answer: Answer) -> tuple[tuple[str, str], ...]:
     return (("parameters", told), ("settings", ", ".join(settings)))
 
 
-def _parts(answer: Answer) -> Table:
-    columns = (Column(title="part"), *(Column(title=name, numeric=True) for name in _RIGHT))
+def _parts(answer: Answer) -> shown_as.Table:
+    columns = (
+        shown_as.Column(title="part"),
+        *(shown_as.Column(title=name, numeric=True) for name in _RIGHT),
+    )
     rows = [_row(part.name, part.bytes) for part in answer.estimate.parts]
-    return Table(columns=columns, rows=(*rows, _row("total", answer.total)))
+    return shown_as.Table(columns=columns, rows=(*rows, _row("total", answer.total)))
 
 
 def _row(name: str, amount: Amount) -> tuple[str, ...]:
     return (name, units.size(amount.low), units.size(amount.expected), units.size(amount.high))
 
 
-def _cards(answer: Answer, today: date, max_age_days: float, shown: int) -> list[Block]:
+def _cards(answer: Answer, today: date, max_age_days: float, shown: int) -> list[shown_as.Block]:
     good = [fit for fit in answer.fits if fit.verdict in {"fits", "tight"}]
-    heading = Heading(text="Cards that hold it")
+    heading = shown_as.Heading(text="Cards that hold it")
     if not good:
         largest = max(answer.fits, key=lambda fit: fit.card.usable_bytes, default=None)
         told = "no card is known" if largest is None else f"not even {largest.card.name} does"
-        return [heading, Paragraph(text=f"None: {told}.", tone="warn")]
+        return [heading, shown_as.Paragraph(text=f"None: {told}.", tone="warn")]
     columns = (
-        Column(title="card"),
-        *(Column(title=name, numeric=True) for name in ("usable", "GPUs", "per hour")),
-        *(Column(title="price of"), Column(title="verdict")),
+        shown_as.Column(title="card"),
+        *(shown_as.Column(title=name, numeric=True) for name in ("usable", "GPUs", "per hour")),
+        *(shown_as.Column(title="price of"), shown_as.Column(title="verdict")),
     )
     rows = tuple(_card_row(fit, today, max_age_days) for fit in good[:shown])
-    blocks: list[Block] = [heading, Table(columns=columns, rows=rows)]
+    blocks: list[shown_as.Block] = [heading, shown_as.Table(columns=columns, rows=rows)]
     if len(currencies(good)) > 1:
         told = f"Prices are in {' and '.join(currencies(good))}; nothing converts them."
-        blocks.append(Paragraph(text=told, tone="warn"))
+        blocks.append(shown_as.Paragraph(text=told, tone="warn"))
     if len(good) > shown:
-        blocks.append(Paragraph(text=f"{len(good) - shown} more: --shown 99.", tone="muted"))
+        blocks.append(
+            shown_as.Paragraph(text=f"{len(good) - shown} more: --shown 99.", tone="muted")
+        )
     return blocks
 
 
@@ -133,7 +129,7 @@ def _card_row(fit: Fit, today: date, max_age_days: float) -> tuple[str, ...]:
     )
 
 
-def _goal(answer: Answer) -> list[Block]:
+def _goal(answer: Answer) -> list[shown_as.Block]:
     goal = answer.goal
     if goal is None:
         return []
@@ -141,12 +137,15 @@ def _goal(answer: Answer) -> list[Block]:
     text = f"What would make it fit {card.name} ({units.size(card.usable_bytes)})"
     if not goal.changes:
         told = "Nothing that is known here, all of it together included."
-        return [Heading(text=text), Paragraph(text=told, tone="warn")]
+        return [shown_as.Heading(text=text), shown_as.Paragraph(text=told, tone="warn")]
     columns = (
-        *(Column(title="change", least=30), Column(title="high end", numeric=True)),
-        *(Column(title="per hour", numeric=True), Column(title="cost", least=30)),
+        *(
+            shown_as.Column(title="change", least=30),
+            shown_as.Column(title="high end", numeric=True),
+        ),
+        *(shown_as.Column(title="per hour", numeric=True), shown_as.Column(title="cost", least=30)),
     )
-    return [Heading(text=text), Table(columns=columns, rows=_change_rows(goal))]
+    return [shown_as.Heading(text=text), shown_as.Table(columns=columns, rows=_change_rows(goal))]
 
 
 def _change_rows(goal: Goal) -> tuple[tuple[str, ...], ...]:

@@ -4,7 +4,6 @@ Each fault names the setting as it stands in the file, what was expected and wha
 secret holds is never repeated.
 """
 
-import difflib
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -12,6 +11,9 @@ from typing import Any, Final
 from pydantic import SecretStr, ValidationError
 from pydantic_settings import BaseSettings
 from pydantic_settings.exceptions import SettingsError as SourceError
+
+from gputailor_agent.model.addresses import without_secrets
+from gputailor_agent.model.nearest import did_you_mean
 
 _SHOWN: Final = 60
 #: Kind of fault -> what was expected; {name} are the library's own figures.
@@ -72,9 +74,8 @@ def _found(fault: Any, settings: type[BaseSettings]) -> str:
     field = settings.model_fields.get(str(fault["loc"][0])) if fault["loc"] else None
     if field is None or field.annotation is SecretStr or "headers" in str(fault["loc"][0]):
         return ""
-    return f", found {str(fault['input'])[:_SHOWN]!r}"
+    return f", found {without_secrets(str(fault['input']))[:_SHOWN]!r}"
 
 
 def _unknown(name: str, settings: type[BaseSettings]) -> str:
-    near = difflib.get_close_matches(name, settings.model_fields, n=3)
-    return "there is no such setting" + (f"; did you mean {' or '.join(near)}?" if near else "")
+    return f"there is no such setting{did_you_mean(name, settings.model_fields)}"

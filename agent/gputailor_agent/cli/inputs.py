@@ -22,7 +22,7 @@ from gputailor_agent.cli.histories import (
     read_history,
 )
 from gputailor_agent.cli.recorded import read_recorded
-from gputailor_agent.cli.stored import check_there, stored_window
+from gputailor_agent.cli.stored import reading, stored_window
 from gputailor_agent.cli.terminal import tell, working
 from gputailor_agent.cli.windows import check_data, whole_hours, window_of
 from gputailor_agent.inventory.files import read_inventory
@@ -304,10 +304,7 @@ def _assess_store(inputs: Inputs, url: str) -> Assessment:
     catalogue = load_catalogue(inputs.prices)
     now = time.time()
     paths = options.existing("--inventory", inputs.inventory)
-    check_there(url)
-    from gputailor_agent.store import Store  # noqa: PLC0415 - a second that files do not need
-
-    with Store.open(url) as store:
+    with reading(url) as store:
         with working("Reading the store"):
             window = stored_window(store, inputs.cluster, inputs.since, inputs.until, now)
             if paths or inputs.live.asked:

@@ -3,22 +3,18 @@
 ``judging`` gives them to a command and hands their meaning on as one ``Inputs``.
 """
 
-import functools
-import inspect
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from gputailor_agent.cli import options
 from gputailor_agent.cli.clusters import ClusterAccess
-from gputailor_agent.cli.histories import access_of
+from gputailor_agent.cli.histories import PrometheusAccess, access_of
 from gputailor_agent.cli.inputs import Inputs
+from gputailor_agent.cli.spreading import spread
 
-_INPUTS: Final = "inputs"
 
-
-def inputs_of(
+def prometheus_of(
     *,
-    archive: options.Archive = None,
     prometheus_url: options.PrometheusUrl = None,
     prometheus_bearer_token_file: options.PrometheusTokenFile = None,
     prometheus_header: options.PrometheusHeaders = None,
@@ -27,6 +23,29 @@ def inputs_of(
     prometheus_ca_file: options.PrometheusCa = None,
     prometheus_certificate_file: options.PrometheusCertificate = None,
     prometheus_key_file: options.PrometheusKey = None,
+) -> PrometheusAccess:
+    """The Prometheus that is meant; raises ``UsageError`` for options that mean nothing."""
+    return access_of(
+        prometheus_url,
+        bearer_token_file=prometheus_bearer_token_file,
+        headers=prometheus_header or (),
+        labels=prometheus_label or (),
+        parameters=prometheus_parameter or (),
+        ca_file=prometheus_ca_file,
+        certificate_file=prometheus_certificate_file,
+        key_file=prometheus_key_file,
+    )
+
+
+#: For a command that asks a Prometheus: its parameter ``prometheus`` becomes these options.
+asking: Final = spread("prometheus", prometheus_of)
+
+
+@asking
+def inputs_of(
+    *,
+    archive: options.Archive = None,
+    prometheus: PrometheusAccess,
     inventory: options.InventoryFiles = None,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
@@ -44,16 +63,7 @@ def inputs_of(
     """What these options ask for; raises ``UsageError`` for those that mean nothing."""
     return Inputs(
         archive=tuple(archive or ()),
-        prometheus=access_of(
-            prometheus_url,
-            bearer_token_file=prometheus_bearer_token_file,
-            headers=prometheus_header or (),
-            labels=prometheus_label or (),
-            parameters=prometheus_parameter or (),
-            ca_file=prometheus_ca_file,
-            certificate_file=prometheus_certificate_file,
-            key_file=prometheus_key_file,
-        ),
+        prometheus=prometheus,
         inventory=tuple(inventory or ()),
         live=ClusterAccess(
             kubeconfig=kubeconfig,
@@ -72,19 +82,5 @@ def inputs_of(
     )
 
 
-def judging(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of ``inputs_of`` in place of its parameter ``inputs``."""
-    own = inspect.signature(command).parameters
-    shared = inspect.signature(inputs_of).parameters
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in own.items():
-        parameters += shared.values() if name == _INPUTS else [parameter]
-
-    @functools.wraps(command)
-    def called(**given: Any) -> None:
-        asked = {name: given.pop(name) for name in shared}
-        command(inputs=inputs_of(**asked), **given)
-
-    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    called.__annotations__ = {one.name: one.annotation for one in parameters}
-    return called
+#: For a command that judges: its parameter ``inputs`` becomes these options.
+judging: Final[Callable[[Callable[..., None]], Callable[..., None]]] = spread("inputs", inputs_of)

@@ -1,15 +1,14 @@
 """What commands about an agent's store share: opening it, and finding a workload in it."""
 
 import getpass
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Final
 
 import typer
 
 from gputailor_agent.cli.errors import CommandError, UsageError
 from gputailor_agent.cli.settings import AgentSettings
-from gputailor_agent.cli.stored import check_there
+from gputailor_agent.cli.stored import reading, writing
+from gputailor_agent.model.judgement import Verdict
 from gputailor_agent.reports.explain import find_verdict
 from gputailor_agent.store import Store
 
@@ -18,17 +17,14 @@ OUTPUTS: Final = ("table", "json")
 Output = Annotated[str, typer.Option("--output", "-o", help="table or json.")]
 
 
-@contextmanager
-def kept_store(url: str | None) -> Iterator[Store]:
-    """The store that an agent writes; raises ``CommandError`` where there is none."""
+def kept_store(url: str | None, *, changing: bool = False) -> Store:
+    """The store that an agent writes, to read or to change; raises ``StoreError`` without one."""
     where = url or str(AgentSettings.model_fields["store"].default)
-    check_there(where)
-    with Store.open(where) as store:
-        yield store
+    return writing(where) if changing else reading(where)
 
 
-def workload_id(store: Store, cluster: str, named: str) -> str:
-    """The id of a workload in the newest plan by its id, or a part that only one has.
+def verdict_of(store: Store, cluster: str, named: str) -> Verdict:
+    """A workload's verdict in the newest plan by its id, or a part that only one has.
 
     Raises ``UnknownWorkloadError`` or, before the first plan, ``CommandError``.
     """
@@ -38,7 +34,7 @@ def workload_id(store: Store, cluster: str, named: str) -> str:
             f"the store holds no plan of cluster {cluster!r} yet; is --cluster right, has the "
             "agent run?"
         )
-    return find_verdict(plan, named).workload.id
+    return find_verdict(plan, named)
 
 
 def check_output(output: str) -> None:

@@ -1,6 +1,6 @@
 """``gputailor ledger``: what became of findings, and how each rule fared."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final
 
 import typer
@@ -9,8 +9,8 @@ from gputailor_agent.api.running import ledger_document
 from gputailor_agent.cli import options
 from gputailor_agent.cli.keeping import Output, check_output, kept_store
 from gputailor_agent.cli.terminal import answer, look
-from gputailor_agent.ledger import records
-from gputailor_agent.model.ledger import Entry, RuleRecord, State
+from gputailor_agent.ledger import ALL, records
+from gputailor_agent.model.ledger import Decision, Entry, RuleRecord, State
 from gputailor_agent.reports import units
 from gputailor_agent.reports.console import draw
 from gputailor_agent.reports.document import Block, Column, Document, Heading, Paragraph, Table
@@ -45,19 +45,43 @@ def ledger(
     """
     check_output(output)
     with kept_store(store) as opened, opened.transaction() as tx:
-        entries = Ledger(tx).entries(cluster)
+        book = Ledger(tx)
+        entries, decided = book.entries(cluster), book.decisions(cluster)
     found = records(entries)
     shown = [entry for entry in entries if state is None or entry.state == state]
-    answer(ledger_document(shown, found) if output == "json" else _page(shown, found, cluster))
+    if output == "json":
+        answer(ledger_document(shown, found))
+        return
+    waiting = {one.key: told for one in shown if (told := _decided(one, decided))}
+    answer(_page(shown, found, cluster, waiting))
 
 
-def _page(entries: Sequence[Entry], found: Sequence[RuleRecord], cluster: str) -> str:
+def _decided(entry: Entry, decisions: Iterable[Decision]) -> str:
+    """What was decided since the entry was followed last; '' where nothing was."""
+    for one in decisions:
+        about = one.workload_id == entry.workload_id and one.rule in {entry.rule, ALL}
+        if about and one.kind != entry.state and one.decided_at > entry.updated_at:
+            return f"{one.kind}: {one.reason} (the agent minds it within the hour)"
+    return ""
+
+
+def _page(
+    entries: Sequence[Entry],
+    found: Sequence[RuleRecord],
+    cluster: str,
+    waiting: Mapping[tuple[str, str], str],
+) -> str:
     title = Heading(text=f"What became of findings of cluster {cluster}", level=1)
     blocks: list[Block] = [title]
     if not found:
         blocks.append(Paragraph(text="Nothing was found yet.", tone="muted"))
     else:
-        blocks += [Heading(text="Rules"), _rules(found), Heading(text="Findings"), _lives(entries)]
+        blocks += [
+            Heading(text="Rules"),
+            _rules(found),
+            Heading(text="Findings"),
+            _lives(entries, waiting),
+        ]
     return draw(Document(title=title.text, blocks=tuple(blocks)), look())
 
 
@@ -82,7 +106,7 @@ def _rules(found: Sequence[RuleRecord]) -> Table:
     return Table(columns=tuple(columns), rows=rows)
 
 
-def _lives(entries: Sequence[Entry]) -> Table:
+def _lives(entries: Sequence[Entry], waiting: Mapping[tuple[str, str], str]) -> Table:
     columns = (
         Column(title="workload", least=20),
         Column(title="rule"),
@@ -92,11 +116,11 @@ def _lives(entries: Sequence[Entry]) -> Table:
         Column(title="realised", numeric=True),
         Column(title="what came of it", least=16),
     )
-    return Table(columns=columns, rows=tuple(_life(entry) for entry in entries))
+    return Table(columns=columns, rows=tuple(_life(one, waiting.get(one.key)) for one in entries))
 
 
-def _life(entry: Entry) -> tuple[str, ...]:
-    told = entry.reason
+def _life(entry: Entry, decided: str | None) -> tuple[str, ...]:
+    told = decided or entry.reason
     if entry.result is not None:
         told = str(entry.result)
         if entry.slowdown is not None:

@@ -1,4 +1,7 @@
-"""Logs of the agent: lines for people, or one JSON object a line for log stores."""
+"""Logs of the agent: lines for people, or one JSON object a line for log stores.
+
+Whatever a library writes into a message or a trace, no address in it shows a password or token.
+"""
 
 import json
 import logging
@@ -7,10 +10,19 @@ from datetime import UTC, datetime
 from typing import Final
 
 from gputailor_agent.cli.errors import UsageError
+from gputailor_agent.model.addresses import without_secrets
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _LEVELS: Final = frozenset({"DEBUG", "INFO", "WARNING", "ERROR"})
 _NOISY: Final = ("httpx", "httpcore", "apscheduler", "alembic")
+
+
+class Lines(logging.Formatter):
+    """Lines for people, with their traces."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as text in which no address shows a password or token."""
+        return without_secrets(super().format(record))
 
 
 class JsonLines(logging.Formatter):
@@ -28,7 +40,8 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info and record.exc_info[0] is not None:
             told["exception"] = "".join(traceback.format_exception(*record.exc_info)).rstrip()
-        return json.dumps(told, ensure_ascii=False, default=str)
+        shown = {name: without_secrets(str(text)) for name, text in told.items()}
+        return json.dumps(shown, ensure_ascii=False)
 
 
 def set_up(level: str, shape: str) -> None:
@@ -36,7 +49,7 @@ def set_up(level: str, shape: str) -> None:
     if level.upper() not in _LEVELS:
         raise UsageError(f"--log-level: expected debug, info, warning or error, found {level!r}")
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines() if shape == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonLines() if shape == "json" else Lines(_TEXT))
     logging.basicConfig(level=level.upper(), handlers=[handler])
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,6 +16,9 @@ from gputailor_agent.rules import RuleSettings, SettingsError, check_settings
 
 INPUTS: Final = "What to judge"
 ANSWER: Final = "The answer"
+
+_input = partial(typer.Option, rich_help_panel=INPUTS)
+_answer = partial(typer.Option, rich_help_panel=ANSWER)
 
 
 def existing(option: str, paths: Iterable[Path]) -> list[Path]:
@@ -38,234 +42,211 @@ def _there(option: str) -> Callable[[Path | None], Path | None]:
 
 Archive = Annotated[
     list[Path] | None,
-    typer.Option(
+    _input(
         "--archive",
         "-a",
         help="Recorded usage: exporter pages with timestamps, nvidia-smi CSV or dmon logs; "
         "files or folders. Repeatable.",
-        rich_help_panel=INPUTS,
     ),
 ]
 InventoryFiles = Annotated[
     list[Path] | None,
-    typer.Option(
+    _input(
         "--inventory",
         "-i",
         help="What was asked for: output of kubectl get pods,nodes,jobs,… -o yaml or json, or "
         "manifests; files or folders. Repeatable.",
-        rich_help_panel=INPUTS,
     ),
 ]
 Kubeconfig = Annotated[
     Path | None,
-    typer.Option(
+    _input(
         "--kubeconfig",
         help="Ask a live cluster what was asked for, by this kubeconfig.",
-        rich_help_panel=INPUTS,
     ),
 ]
 Context = Annotated[
     str | None,
-    typer.Option(
+    _input(
         "--context",
         help="Ask the live cluster of this context of the kubeconfig.",
-        rich_help_panel=INPUTS,
     ),
 ]
 Namespaces = Annotated[
     list[str] | None,
-    typer.Option(
+    _input(
         "--namespace",
         "-n",
         help="Only this namespace, of the live cluster or of a store: a name, a pattern such as "
         "'team-*', or '!PATTERN' for all but those. Repeatable.",
-        rich_help_panel=INPUTS,
     ),
 ]
 Kubernetes = Annotated[
     bool,
-    typer.Option(
+    _input(
         "--kubernetes",
         help="Ask the live cluster of the current context what was asked for.",
-        rich_help_panel=INPUTS,
     ),
 ]
 TeamKeys = Annotated[
     list[str] | None,
-    typer.Option(
+    _input(
         "--team-key",
         help="A label or annotation that names the team, on a pod, its owners or its namespace; it "
         "wins over those known by themselves. Repeatable.",
-        rich_help_panel=INPUTS,
     ),
 ]
 PrometheusUrl = Annotated[
     str | None,
-    typer.Option(
+    _input(
         "--prometheus-url",
         envvar="GPUTAILOR_PROMETHEUS_URL",
         help="Read usage from this Prometheus: http://HOST:9090, with user:password@ if need be; "
         "auto looks for one among the cluster's services.",
-        rich_help_panel=INPUTS,
     ),
 ]
 PrometheusTokenFile = Annotated[
     Path | None,
-    typer.Option(
+    _input(
         "--prometheus-bearer-token-file",
         "--bearer-token-file",
         help="File with a bearer token for the Prometheus.",
-        rich_help_panel=INPUTS,
     ),
 ]
 PrometheusHeaders = Annotated[
     list[str] | None,
-    typer.Option(
+    _input(
         "--prometheus-header",
         metavar="NAME: VALUE",
         help="A header for the Prometheus, e.g. 'X-Scope-OrgID: team'. Repeatable.",
-        rich_help_panel=INPUTS,
     ),
 ]
 PrometheusLabels = Annotated[
     list[str] | None,
-    typer.Option(
+    _input(
         "--prometheus-label",
         metavar="NAME=VALUE",
         help="Only series with this label, where one server holds several clusters. Repeatable.",
-        rich_help_panel=INPUTS,
     ),
 ]
 PrometheusCa = Annotated[
     Path | None,
-    typer.Option(
+    _input(
         "--prometheus-ca-file",
         help="CA that signed the certificate of the Prometheus.",
-        rich_help_panel=INPUTS,
     ),
 ]
 PrometheusParameters = Annotated[
     list[str] | None,
-    typer.Option(
+    _input(
         "--prometheus-parameter",
         metavar="NAME=VALUE",
         help="A query parameter of each request, e.g. dedup=true for Thanos. Repeatable.",
-        rich_help_panel=INPUTS,
     ),
 ]
 PrometheusCertificate = Annotated[
     Path | None,
-    typer.Option(
+    _input(
         "--prometheus-certificate-file",
         help="Client certificate (PEM) where the Prometheus asks for one.",
-        rich_help_panel=INPUTS,
     ),
 ]
 PrometheusKey = Annotated[
     Path | None,
-    typer.Option(
+    _input(
         "--prometheus-key-file",
         help="Key of the client certificate, where it is not in the same file.",
-        rich_help_panel=INPUTS,
     ),
 ]
 Prices = Annotated[
     Path | None,
-    typer.Option(
+    _input(
         "--prices",
         callback=_there("--prices"),
         help="Your own prices: CSV with accelerator and/or instance_type, price_per_gpu_hour.",
-        rich_help_panel=INPUTS,
     ),
 ]
 Since = Annotated[
     str | None,
-    typer.Option(
+    _input(
         "--since",
         help="Begin of the window: 14d, 36h, or a UTC time like 2026-11-01T00:00. "
         "Without it the last 14 days for which there is data.",
-        rich_help_panel=INPUTS,
     ),
 ]
 Until = Annotated[
     str | None,
-    typer.Option(
+    _input(
         "--until",
         help="End of the window, likewise; without it the end of the data.",
-        rich_help_panel=INPUTS,
     ),
 ]
 Cluster = Annotated[
     str,
-    typer.Option(
-        "--cluster", envvar="GPUTAILOR_CLUSTER", help="The cluster's name.", rich_help_panel=INPUTS
+    _input(
+        "--cluster",
+        envvar="GPUTAILOR_CLUSTER",
+        help="The cluster's name.",
     ),
 ]
 Store = Annotated[
     str | None,
-    typer.Option(
+    _input(
         "--store",
         envvar="GPUTAILOR_STORE",
         help="Read what an agent stored, e.g. sqlite:///gputailor.db, where no --archive is given. "
         "With --prometheus-url what was read is kept there, so that the next time is quick.",
-        rich_help_panel=INPUTS,
     ),
 ]
 For = Annotated[
     list[str] | None,
-    typer.Option(
+    _input(
         "--for",
         metavar="WHOSE",
         help="Which pod recorded logs belong to: NAMESPACE/NAME or NAMESPACE/NAME/CONTAINER, for "
         "one file LOG=NAMESPACE/NAME. Repeatable.",
-        rich_help_panel=INPUTS,
     ),
 ]
 Thresholds = Annotated[
     Path | None,
-    typer.Option(
+    _input(
         "--thresholds",
         help="Your own thresholds of rules: YAML such as 'idle: {warn_minutes: 120}'. "
         "explain shows all there are.",
-        rich_help_panel=INPUTS,
     ),
 ]
 Output = Annotated[
     str,
-    typer.Option(
+    _answer(
         "--output",
         "-o",
         help="Format: " + "; ".join(f"{one.name} ({one.summary})" for one in formats().values()),
         autocompletion=lambda: list(formats()),
-        rich_help_panel=ANSWER,
     ),
 ]
 
 Language = Annotated[
     str,
-    typer.Option(
+    _answer(
         "--language",
         envvar="GPUTAILOR_LANGUAGE",
         help=f"Language of the answer: {' or '.join(names())}.",
         autocompletion=lambda: list(names()),
-        rich_help_panel=ANSWER,
     ),
 ]
 Teams = Annotated[
     list[str] | None,
-    typer.Option(
+    _answer(
         "--team",
         help="Report on this team's workloads only. Repeatable.",
-        rich_help_panel=ANSWER,
     ),
 ]
 Owners = Annotated[
     list[str] | None,
-    typer.Option(
+    _answer(
         "--owner",
         help="Report only on workloads of this person, as annotations and labels name them "
         "(docs/reports.md). Repeatable.",
-        rich_help_panel=ANSWER,
     ),
 ]
 
@@ -332,10 +313,3 @@ def spoken_language(name: str) -> str:
         return catalogue(name).name
     except UnknownLanguageError as error:
         raise UsageError(f"--language: {error}") from error
-
-
-def store_file(url: str) -> Path | None:
-    """The SQLite file of a store's path or URL; None for a database server and for memory."""
-    if "://" in url and not url.startswith("sqlite:///"):
-        return None
-    return Path(url.removeprefix("sqlite:///")).expanduser()

@@ -5,13 +5,15 @@ from typing import Annotated, Final
 
 import typer
 
-from gputailor_agent.cli import showing
+from gputailor_agent.cli import failing_on, options, showing
 from gputailor_agent.cli.errors import THRESHOLD_EXCEEDED, UsageError
 from gputailor_agent.cli.inputs import Inputs, assess_inputs
 from gputailor_agent.cli.judged import judging
 from gputailor_agent.cli.terminal import tell
+from gputailor_agent.model.nearest import meant_or_known
 from gputailor_agent.planner.targeting import Allowed, course
 from gputailor_agent.reports import units
+from gputailor_agent.reports.catalogues import ENGLISH, speaking
 from gputailor_agent.reports.plan_target import compose, values
 from gputailor_agent.rules import registry
 
@@ -66,21 +68,26 @@ def plan(
         ),
     ] = None,
     output: showing.Output = "table",
+    language: options.Language = ENGLISH,
+    fail_on: failing_on.FailOn = None,
 ) -> None:
     """Say which changes to make, what saves most first: one per workload, up to a saving.
 
     What if some rules were not to be used (--allow, --deny), or prices were others (--prices): the
     next best of each workload takes the place of what is left out.
     """
+    wanted = failing_on.conditions(fail_on or ())
     allowed = Allowed(allow=rules_of("--allow", allow or ()), deny=rules_of("--deny", deny or ()))
     assessed = assess_inputs(inputs)
     found = course(assessed.plan, allowed, target_saving)
-    document = compose(assessed.plan, found, allowed)
-    showing.show(output, document, values(assessed.plan, found, allowed))
+    with speaking(options.spoken_language(language)):
+        document = compose(assessed.plan, found, allowed)
+        showing.show(output, document, values(assessed.plan, found, allowed))
     if not found.reached:
         saved = units.amount(found.saved, found.currency, per="month")
         tell(f"these changes save {saved}, less than --target-saving {target_saving:g}")
         raise typer.Exit(THRESHOLD_EXCEEDED)
+    failing_on.end(wanted, assessed.plan)
 
 
 def rules_of(option: str, told: Iterable[str]) -> frozenset[str]:
@@ -89,5 +96,5 @@ def rules_of(option: str, told: Iterable[str]) -> frozenset[str]:
     known = [rule.id for rule in registry()]
     for name in named:
         if name not in known:
-            raise UsageError(f"{option}: no rule {name!r}; the rules are: {', '.join(known)}")
+            raise UsageError(f"{option}: there is no rule {name!r}{meant_or_known(name, known)}")
     return frozenset(named)

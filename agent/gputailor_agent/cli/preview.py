@@ -1,11 +1,19 @@
-"""``gputailor preview``: the weekly report as it would be sent, written to a folder."""
+"""``gputailor preview``: the weekly report as it would be sent, written to a folder.
 
+For each receiver there is what it would get: mails, what chats are given to post, the body of the
+web call, the files that are kept, and under ``teams/`` the part of each team. Addresses of chats,
+passwords and signatures are in none of them.
+"""
+
+import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 import typer
 
 from gputailor_agent.cli import options
@@ -17,10 +25,12 @@ from gputailor_agent.cli.terminal import answer
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.reports.beside import NOTHING, Beside
 from gputailor_agent.reports.catalogues import ENGLISH, speaking
-from gputailor_agent.reports.delivery import mail
-from gputailor_agent.reports.delivery.content import report_content
+from gputailor_agent.reports.delivery import channels, mail
+from gputailor_agent.reports.delivery.content import kept_content, payload, report_content
+from gputailor_agent.reports.delivery.keeping import plain
 from gputailor_agent.reports.delivery.settings import DeliverySettings
-from gputailor_agent.schedule.delivering import MAIL
+from gputailor_agent.reports.delivery.teams import Part, parts
+from gputailor_agent.schedule.ways import MAIL, WEBHOOK
 from gputailor_agent.store.periods import hour_name
 
 #: Who a preview is addressed to where the settings name nobody.
@@ -60,9 +70,9 @@ def preview(
     store: options.Store = None,
     language: options.Language = ENGLISH,
 ) -> None:
-    """Write the weekly report as it would be mailed now: HTML, Markdown, JSON and the mail itself.
+    """Write the weekly report as it would be sent now: mails, chats, web call, teams' parts.
 
-    Nothing is sent and nothing is noted as sent. Recipients, sender and public_url are those of
+    Nothing is sent and nothing is noted as sent. Receivers, sender and public_url are those of
     the agent's settings (environment, --config).
     """
     settings = load_settings({}, config)
@@ -96,23 +106,57 @@ def write_preview(
     Raises ``CommandError`` where the folder cannot be written.
     """
     period = f"{hour_name(at)}:00"
-    made = report_content(plan, period, public_url=settings.public_url, beside=beside)
     addressed = replace(settings, mail_from=settings.mail_from or _FROM)
-    texts: dict[str, bytes] = {
-        "report.html": made.html.encode(),
-        "report.md": made.text.encode(),
-        "report.json": made.document.encode(),
-    }
-    for number, recipient in enumerate(settings.mail_to or (NOBODY,), 1):
-        key = (period, f"{plan.cluster}/{made.kind}", MAIL, recipient)
+    texts: dict[str, bytes] = {}
+    for part in parts(plan, beside, addressed):
+        texts |= _part(part, period, addressed, _folder_of(part, texts))
+    if settings.folder is not None or settings.objects is not None:
+        kept = kept_content(plan, period, beside).files
+        texts |= {f"kept/{name}": text.encode() for name, text in kept.items()}
+    return _write(folder, texts.items())
+
+
+def _folder_of(part: Part, taken: Iterable[str]) -> str:
+    """'' for the whole report; a team's own, whatever characters its name has."""
+    if not part.about:
+        return ""
+    name = plain(part.about.removeprefix("team "))
+    others = {one.split("/")[1] for one in taken if one.startswith("teams/")}
+    names = chain([name], (f"{name}-{number}" for number in count(2)))
+    return f"teams/{next(one for one in names if one not in others)}/"
+
+
+def _part(
+    part: Part, period: str, settings: DeliverySettings, where: str
+) -> Iterator[tuple[str, bytes]]:
+    """The files of one report: its forms, a mail a recipient, what each chat and web call gets."""
+    made = report_content(part.plan, period, public_url=settings.public_url, beside=part.beside)
+    yield f"{where}report.html", made.html.encode()
+    yield f"{where}report.md", made.text.encode()
+    yield f"{where}report.json", made.document.encode()
+    scope = "/".join(one for one in (part.plan.cluster, made.kind, part.about) if one)
+    nobody = () if part.about else (NOBODY,)
+    for number, recipient in enumerate(part.receivers.mail_to or nobody, 1):
+        key = (period, scope, MAIL, recipient)
         built = mail.build(
             made,
-            mail_from=addressed.mail_from,
+            mail_from=settings.mail_from,
             recipient=recipient,
-            identity=mail.message_id(key, addressed.mail_from),
+            identity=mail.message_id(key, settings.mail_from),
         )
-        texts["report.eml" if number == 1 else f"report-{number}.eml"] = built.as_bytes()
-    return _write(folder, texts.items())
+        name = "report.eml" if number == 1 else f"report-{number}.eml"
+        yield where + name, built.as_bytes()
+    for name in part.receivers.channels:
+        posting = channels.composed(channels.opened(name, settings.channels[name]), made)
+        yield f"{where}chat-{plain(name)}.json", _json(msgspec.structs.asdict(posting))
+    if settings.webhook_url and not part.about:
+        key = (period, scope, WEBHOOK, settings.webhook_name)
+        identity = mail.message_id(key, settings.mail_from).strip("<>")
+        yield f"{where}webhook.json", _json(payload(made, identity))
+
+
+def _json(told: dict[str, Any]) -> bytes:
+    return json.dumps(told, ensure_ascii=False, indent=2).encode() + b"\n"
 
 
 def _write(folder: Path, texts: Iterable[tuple[str, bytes]]) -> list[Path]:
@@ -121,6 +165,7 @@ def _write(folder: Path, texts: Iterable[tuple[str, bytes]]) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts:
             path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text)
             paths.append(path)
     except OSError as error:

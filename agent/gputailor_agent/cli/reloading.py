@@ -19,6 +19,7 @@ from gputailor_agent.catalog import CatalogueError, load_catalogue
 from gputailor_agent.cli.errors import CommandError
 from gputailor_agent.cli.hosting import Asked
 from gputailor_agent.cli.running import RELOADED
+from gputailor_agent.cli.scraping import ANEW
 from gputailor_agent.cli.settings import AgentSettings
 from gputailor_agent.reports.delivery.errors import DeliveryError
 from gputailor_agent.schedule import AgentService, PageSource, ServiceSettings
@@ -74,8 +75,7 @@ class Reloading:
             new = merged(self._settings, read)
             delivery = new.delivery
             catalogue = load_catalogue(new.prices)
-            moved = self._settings.targets != new.targets
-            moved |= self._settings.scrape_timeout_seconds != new.scrape_timeout_seconds
+            moved = any(_differs(self._settings, new, name) for name in ANEW)
             source = self._source(new) if moved else None
         except (CommandError, CatalogueError, DeliveryError) as error:
             log.error("settings stay as they were: %s", error)  # noqa: TRY400 - a user's mistake

@@ -1,15 +1,12 @@
 """``gputailor report``: what a cluster's GPU workloads use, what to change, what it saves."""
 
-from typing import Annotated
-
 import typer
 
 from gputailor_agent.cli import failing_on, options
-from gputailor_agent.cli.errors import THRESHOLD_EXCEEDED
 from gputailor_agent.cli.inputs import Inputs
 from gputailor_agent.cli.judged import judging
 from gputailor_agent.cli.reported import report_of
-from gputailor_agent.cli.terminal import answer, look, tell
+from gputailor_agent.cli.terminal import answer, look
 from gputailor_agent.reports.catalogues import ENGLISH, speaking
 from gputailor_agent.reports.scoping import Scope
 
@@ -47,15 +44,7 @@ def report(
     language: options.Language = ENGLISH,
     team: options.Teams = None,
     owner: options.Owners = None,
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fail-on",
-            metavar="CONDITION",
-            help=failing_on.HELP,
-            rich_help_panel=options.ANSWER,
-        ),
-    ] = None,
+    fail_on: failing_on.FailOn = None,
 ) -> None:
     """Report on a cluster: totals, what to change first and what it saves, every workload.
 
@@ -71,8 +60,4 @@ def report(
         scope = Scope(teams=tuple(team or ()), owners=tuple(owner or ()))
         plan, beside = report_of(inputs, scope)
         answer(shape.plan(plan, look(), beside))
-    fails, told = failing_on.verdict(wanted, plan)
-    for line in told:
-        tell(line)
-    if fails:
-        raise typer.Exit(THRESHOLD_EXCEEDED)
+    failing_on.end(wanted, plan)

@@ -7,6 +7,7 @@ import msgspec
 from gputailor_agent.assessment import Assessment
 from gputailor_agent.cli.clusters import ClusterAccess
 from gputailor_agent.cli.inputs import Inputs, assess_inputs
+from gputailor_agent.cli.stored import reading
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.reports.beside import Beside, scoped_beside
 from gputailor_agent.reports.remembering import of_files, of_store
@@ -38,7 +39,5 @@ def beside_of(inputs: Inputs, assessed: Assessment) -> Beside:
     """What is known beside the plan: of a store all of it, of files the course of use."""
     if inputs.archive or inputs.prometheus.asked or not inputs.store:
         return of_files(assessed, inputs.rules)
-    from gputailor_agent.store import Store  # noqa: PLC0415 - a second that files do not need
-
-    with Store.open(inputs.store) as store:
+    with reading(inputs.store) as store:
         return of_store(store, assessed.plan, assessed.resolution, inputs.rules)

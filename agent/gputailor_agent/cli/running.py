@@ -1,6 +1,7 @@
 """Settings of how the agent runs: time zone, lease, keeping, logs; and files in TOML."""
 
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -24,15 +25,22 @@ RELOADED: Final = frozenset(
         "notices_at_once",
         "notify",
         "notify_domains",
+        "objects_credentials_file",
+        "objects_endpoint",
+        "objects_path_style",
+        "objects_region",
+        "objects_url",
         "prices",
         "public_url",
         "quiet_hours",
         "recommend_seconds",
         "report_cron",
+        "report_folder",
         "report_language",
         "report_time_zone",
         "scrape_seconds",
         "scrape_timeout_seconds",
+        "severe_in_quiet_hours",
         "smtp_ca_file",
         "smtp_host",
         "smtp_password",
@@ -41,6 +49,12 @@ RELOADED: Final = frozenset(
         "smtp_tls",
         "smtp_username",
         "targets",
+        "targets_bearer_token_file",
+        "targets_ca_file",
+        "targets_certificate_file",
+        "targets_key_file",
+        "targets_password_file",
+        "targets_username",
         "team_keys",
         "teams_file",
         "thresholds",
@@ -55,58 +69,56 @@ RELOADED: Final = frozenset(
 
 RUNNING: Final = "How it runs"
 
+_running = partial(typer.Option, rich_help_panel=RUNNING)
+
 ReportTimeZone = Annotated[
     str | None,
-    typer.Option(
+    _running(
         "--report-time-zone",
         help="Time zone of --report-cron, e.g. Europe/Berlin.",
-        rich_help_panel=RUNNING,
     ),
 ]
 ReportLanguage = Annotated[
     str | None,
-    typer.Option(
+    _running(
         "--report-language",
         help="Language of the weekly report: en or zh.",
-        rich_help_panel=RUNNING,
     ),
 ]
 JitterSeconds = Annotated[
     float | None,
-    typer.Option(
+    _running(
         "--jitter-seconds",
         help="Spread reports and hourly readings over so many seconds, by cluster.",
-        rich_help_panel=RUNNING,
     ),
 ]
 WatchIdleSeconds = Annotated[
     float | None,
-    typer.Option(
+    _running(
         "--watch-idle-seconds",
         help="Seconds between looks for what went idle, between plans.",
-        rich_help_panel=RUNNING,
     ),
 ]
 LeaseSeconds = Annotated[
     float | None,
-    typer.Option(
+    _running(
         "--lease-seconds",
         help="After so long without a sign of life another agent may take over.",
-        rich_help_panel=RUNNING,
     ),
 ]
 KeepDays = Annotated[
     float | None,
-    typer.Option("--keep-days", help="Days that usage is kept.", rich_help_panel=RUNNING),
+    _running("--keep-days", help="Days that usage is kept."),
 ]
 HourlyDays = Annotated[
     float | None,
-    typer.Option("--hourly-days", help="Days that are read hour by hour.", rich_help_panel=RUNNING),
+    _running("--hourly-days", help="Days that are read hour by hour."),
 ]
 LogFormat = Annotated[
     str | None,
-    typer.Option(
-        "--log-format", help="text for people, json for log stores.", rich_help_panel=RUNNING
+    _running(
+        "--log-format",
+        help="text for people, json for log stores.",
     ),
 ]
 

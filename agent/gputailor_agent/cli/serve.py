@@ -13,25 +13,25 @@ from gputailor_agent.assessment import AssessmentSettings
 from gputailor_agent.catalog import load_catalogue
 from gputailor_agent.cli import options, running
 from gputailor_agent.cli.discovered import AUTO, find_prometheus
-from gputailor_agent.cli.errors import UsageError
 from gputailor_agent.cli.histories import PrometheusAccess, asked_containers, pairs
-from gputailor_agent.cli.hosting import leaving, serving, stopping
+from gputailor_agent.cli.hosting import check_address, leaving, serving, stopping
+from gputailor_agent.cli.kubernetes import telling_of
 from gputailor_agent.cli.logs import set_up
 from gputailor_agent.cli.recorded import RecordedInventory
 from gputailor_agent.cli.reloading import Reloading, attend, hearing
+from gputailor_agent.cli.scraping import exporters_access
 from gputailor_agent.cli.settings import AgentSettings, load_settings, threshold
 from gputailor_agent.cli.terminal import tell
+from gputailor_agent.cli.validating import check
 from gputailor_agent.inventory.files import read_inventory
 from gputailor_agent.inventory.identity import IdentitySettings
 from gputailor_agent.reports.plurals import counted
 from gputailor_agent.rules import RuleSettings
 from gputailor_agent.schedule import (
     AgentService,
-    CronError,
     Lease,
     ServiceSettings,
     Telemetry,
-    cron_trigger,
 )
 from gputailor_agent.schedule.backfill import HistoryFiller
 from gputailor_agent.schedule.delivering import Delivery
@@ -39,6 +39,7 @@ from gputailor_agent.schedule.live import PrometheusUsage
 from gputailor_agent.schedule.settings import InventoryReader
 from gputailor_agent.sources.scrape import ScrapeSource
 from gputailor_agent.store import Store
+from gputailor_agent.store.database import sqlite_file, store_url
 
 _EPILOG: Final = """Examples:
 
@@ -154,14 +155,17 @@ def serve(
     with (
         stopping() as asked,
         hearing() as hup,
-        Store.open(settings.store, checked=True) as opened,
-        leased(settings, opened) as lease,
+        ExitStack() as keeping,
         ExitStack() as parts,
         leaving(asked),
     ):
+        check_address(settings.listen)
         prometheus = _prometheus(settings)
         reader = inventory_reader(settings, parts, prometheus)
         usage = _usage(settings, prometheus, reader, parts)
+        # last: an agent that cannot start leaves no store behind
+        opened = keeping.enter_context(Store.open(settings.store, checked=True))
+        lease = keeping.enter_context(leased(settings, opened))
         service = build_service(settings, opened, usage, reader, lease)
         reload = Reloading(service, settings, load, service_settings, partial(_exporters, parts))
         with serving(service, settings.listen, doors) as url, leaving(asked):
@@ -210,27 +214,8 @@ def _thresholds(given: Sequence[str]) -> dict[str, dict[str, float]]:
 def _checked(flags: dict[str, Any], config: Path | None) -> AgentSettings:
     """What the agent starts with, and what a reload puts in force: never less than it needs."""
     settings = load_settings(flags, config)
-    _check(settings)
+    check(settings)
     return settings
-
-
-def _check(settings: AgentSettings) -> None:
-    """Raise ``UsageError`` for what only shows once everything is together."""
-    if not settings.targets and not settings.prometheus.asked:
-        raise UsageError(
-            "no exporter to scrape: give --target http://NODE:9836, GPUTAILOR_TARGETS or targets "
-            "in the file, or --prometheus-url; without a cluster try: gputailor demo"
-        )
-    if settings.targets and settings.prometheus.asked:
-        raise UsageError(
-            "both targets and prometheus_url are set: exporters are scraped, or what a Prometheus "
-            "scraped is read; set one of them"
-        )
-    try:
-        cron_trigger(settings.report_cron, settings.report_time_zone)
-    except CronError as error:
-        raise UsageError(f"--report-cron: {error}") from error
-    options.existing("--inventory", settings.inventory)
 
 
 def _reads(settings: AgentSettings) -> str:
@@ -262,9 +247,14 @@ def _usage(
 
 def _exporters(parts: ExitStack, settings: AgentSettings) -> ScrapeSource:
     """The exporters of the settings; their connections end with ``parts``."""
+    verify, auth = exporters_access(settings)
     return parts.enter_context(
         ScrapeSource(
-            settings.targets, settings.cluster, timeout_seconds=settings.scrape_timeout_seconds
+            settings.targets,
+            settings.cluster,
+            timeout_seconds=settings.scrape_timeout_seconds,
+            verify=verify,
+            auth=auth,
         )
     )
 
@@ -327,8 +317,11 @@ def build_service(
         delivery=Delivery(
             settings.delivery, store, settings.cluster, clock=time.time, count=telemetry.ran
         ),
+        telling=telling_of(
+            settings, settings.cluster_access, store, settings.cluster, telemetry.ran
+        ),
         lease=lease,
-        store_file=options.store_file(settings.store),
+        store_file=sqlite_file(store_url(settings.store)),
     )
 
 

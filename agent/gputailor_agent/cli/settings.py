@@ -4,6 +4,7 @@ The file is YAML or TOML with the names below as keys; an unknown key or a wrong
 its name, where it came from is in the order above.
 """
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
@@ -22,13 +23,20 @@ from pydantic_settings.sources import InitSettingsSource
 from gputailor_agent.api.doors import Doors
 from gputailor_agent.cli.clusters import ClusterAccess, in_pod
 from gputailor_agent.cli.delivery import DeliveryKeys
+from gputailor_agent.cli.discovered import AUTO
+from gputailor_agent.cli.environment import strangers
 from gputailor_agent.cli.errors import UsageError
 from gputailor_agent.cli.faults import told_faults, told_source
 from gputailor_agent.cli.histories import PrometheusAccess
+from gputailor_agent.cli.kubernetes import KubernetesKeys
+from gputailor_agent.cli.placing import PlaceKeys
 from gputailor_agent.cli.running import RunningKeys, read_toml
+from gputailor_agent.cli.scraping import ScrapingKeys
+from gputailor_agent.cli.targets import exporter_url
+from gputailor_agent.cli.terminal import tell
 from gputailor_agent.cli.web import WebKeys, doors
 from gputailor_agent.rules import RuleSettings, SettingsError, check_settings
-from gputailor_agent.sources.resolving import DNS
+from gputailor_agent.schedule.timing import CronError, cron_trigger
 
 _LISTEN: Final = re.compile(r"(\[[0-9a-fA-F:.]*\]|[^:\[\]]*):(\d{1,5})")
 _HIGHEST_PORT: Final = 65535
@@ -36,7 +44,7 @@ _HIGHEST_PORT: Final = 65535
 _Value = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 
 
-class AgentSettings(WebKeys, DeliveryKeys, RunningKeys):
+class AgentSettings(WebKeys, DeliveryKeys, ScrapingKeys, PlaceKeys, KubernetesKeys, RunningKeys):
     """Everything the agent can be told."""
 
     model_config = SettingsConfigDict(env_prefix="GPUTAILOR_", extra="forbid", frozen=True)
@@ -178,7 +186,62 @@ class AgentSettings(WebKeys, DeliveryKeys, RunningKeys):
     @field_validator("targets")
     @classmethod
     def _urls(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(exporter_url(target) for target in value))
+        found: dict[str, None] = {}
+        wrong = []
+        for target in value:
+            try:
+                found[exporter_url(target)] = None
+            except ValueError as error:
+                wrong.append(str(error))
+        if wrong:
+            raise ValueError("; ".join(wrong))
+        return tuple(found)
+
+    @field_validator("prometheus_url")
+    @classmethod
+    def _server(cls, value: str) -> str:
+        if value and value != AUTO:
+            from gputailor_agent.sources.prometheus.access import (  # noqa: PLC0415 - rarely used
+                PrometheusError,
+                base_url,
+            )
+
+            try:
+                base_url(value)
+            except PrometheusError as error:
+                raise ValueError(str(error)) from error
+        return value
+
+    @field_validator("inventory", "kubeconfig", "prices")
+    @classmethod
+    def _there(cls, value: Path | tuple[Path, ...] | None) -> Path | tuple[Path, ...] | None:
+        for path in (value,) if isinstance(value, Path) else value or ():
+            if not path.exists():
+                raise ValueError(f"{path} does not exist")
+        return value
+
+    @field_validator("store")
+    @classmethod
+    def _database(cls, value: str) -> str:
+        from gputailor_agent.store.database import (  # noqa: PLC0415 - half a second
+            StoreError,
+            store_url,
+        )
+
+        try:
+            store_url(value)
+        except StoreError as error:
+            raise ValueError(str(error)) from error
+        return value
+
+    @field_validator("report_cron")
+    @classmethod
+    def _cron(cls, value: str) -> str:
+        try:
+            cron_trigger(value)
+        except CronError as error:
+            raise ValueError(str(error)) from error
+        return value
 
     @field_validator("listen")
     @classmethod
@@ -208,19 +271,6 @@ class AgentSettings(WebKeys, DeliveryKeys, RunningKeys):
         _ = dotenv_settings, file_secret_settings
         from_file = InitSettingsSource(settings_cls, init_kwargs=dict(cls.file_values))
         return init_settings, env_settings, from_file
-
-
-def exporter_url(target: str) -> str:
-    """A target as the URL of its metrics page: ``node-1:9836`` -> ``http://node-1:9836/metrics``.
-
-    A URL with ``dns+`` in front stays so: it stands for every address of its host.
-    """
-    url = target if "://" in target else f"http://{target}"
-    scheme, _, rest = url.partition("://")
-    if scheme.removeprefix(DNS) not in {"http", "https"} or not rest.strip("/"):
-        raise ValueError(f"expected a URL or HOST:PORT of an exporter, found {target!r}")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host}/{path}" if slash and path else f"{scheme}://{host}/metrics"
 
 
 def split_listen(text: str) -> tuple[str, int]:
@@ -256,16 +306,19 @@ def load_settings(flags: dict[str, Any], config: Path | None) -> AgentSettings:
     class _WithFile(AgentSettings):
         file_values: ClassVar[dict[str, Any]] = read_file(config)
 
+    strange = list(strangers(os.environ, AgentSettings.model_fields))
+    faults = [f"{name}: there is no such setting{hint}" for name, hint in strange if hint]
     try:
         settings = _WithFile(**given)
     except ValidationError as error:
-        source = f" (flags, GPUTAILOR_* environment, {config})" if config else ""
-        told = "; ".join(told_faults(error, AgentSettings))
-        raise UsageError(f"settings{source}: {told}") from error
+        faults = [*told_faults(error, AgentSettings), *faults]
     except SourceError as error:
-        raise UsageError(f"settings: {told_source(error)}") from error
-    if settings.prices is not None and not settings.prices.exists():
-        raise UsageError(f"settings: prices: {settings.prices} does not exist")
+        faults = [told_source(error), *faults]
+    if faults:
+        source = f" (flags, GPUTAILOR_* environment, {config})" if config else ""
+        raise UsageError(f"settings{source}: {'; '.join(faults)}")
+    for name, _hint in strange:
+        tell(f"warning: {name} is no setting of the agent; gputailor config schema lists them")
     return settings
 
 

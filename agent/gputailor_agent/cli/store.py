@@ -1,7 +1,6 @@
 """``gputailor store``: looks after an agent's store; safe beside a running agent."""
 
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -9,16 +8,15 @@ import typer
 
 from gputailor_agent.cli import options
 from gputailor_agent.cli.errors import CommandError
-from gputailor_agent.cli.stored import check_there
+from gputailor_agent.cli.stored import reading, writing
 from gputailor_agent.cli.terminal import answer, working
 from gputailor_agent.cli.windows import parse_time
+from gputailor_agent.model.nearest import meant_or_known
 from gputailor_agent.model.usage import HOUR_SECONDS
 from gputailor_agent.reports import units
 from gputailor_agent.reports.plurals import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gputailor_agent.store import Store
     from gputailor_agent.store.checking import ClusterContents
 
@@ -35,6 +33,12 @@ _BACKUP: Final = """Examples:
 _COMPACT: Final = """Examples:
 
   gputailor store compact --store gputailor.db --keep-days 90 --vacuum
+"""
+_UPGRADE: Final = """Examples:
+
+  gputailor store backup before.db --store gputailor.db
+
+  gputailor store upgrade --store gputailor.db
 """
 _EXPORT: Final = """Examples:
 
@@ -62,21 +66,13 @@ def register(app: typer.Typer) -> None:
     group.command("backup", epilog=_BACKUP)(backup)
     group.command("compact", epilog=_COMPACT)(compact)
     group.command("export", epilog=_EXPORT)(export)
+    group.command("upgrade", epilog=_UPGRADE)(upgrade)
     app.add_typer(group, name="store")
-
-
-@contextmanager
-def _opened(address: str) -> "Iterator[Store]":
-    check_there(address)
-    from gputailor_agent.store import Store  # noqa: PLC0415 - half a second that help does not need
-
-    with Store.open(address) as store:
-        yield store
 
 
 def check(*, store: Address) -> None:
     """Read everything in the store once: what is there, and whether it is sound."""
-    with _opened(store) as opened, working("Checking the store"):
+    with reading(store) as opened, working("Checking the store"):
         found = opened.check()
     lines = [
         f"{found.database}, schema {found.schema}, {units.size(found.size_bytes)}",
@@ -107,7 +103,7 @@ def backup(
     store: Address,
 ) -> None:
     """Copy an SQLite store to a file while the agent goes on; PostgreSQL has pg_dump."""
-    with _opened(store) as opened, working("Copying the store"):
+    with reading(store) as opened, working("Copying the store"):
         opened.backup(target)
     answer(f"{target}: {units.size(target.stat().st_size)}")
 
@@ -125,7 +121,7 @@ def compact(
 ) -> None:
     """Sum up days that are over and drop what is old, as the agent does by itself every hour."""
     now = time.time()
-    with _opened(store) as opened, working("Compacting the store"):
+    with writing(store) as opened, working("Compacting the store"):
         from gputailor_agent.store.compacting import compact as compact_cluster  # noqa: PLC0415
 
         for name in _chosen(opened, cluster):
@@ -135,6 +131,23 @@ def compact(
             answer(f"{name}: {days} summed up from {hours}, {dropped} dropped")
         if vacuum:
             opened.vacuum()
+
+
+def upgrade(*, store: Address) -> None:
+    """Bring a store of an older version to what this one writes, as the agent does at its start.
+
+    An older version cannot use it any more: make a copy first. Stop that version's agent.
+    """
+    from gputailor_agent.store import Store  # noqa: PLC0415 - half a second that help does not need
+    from gputailor_agent.store.database import named  # noqa: PLC0415 - likewise
+    from gputailor_agent.store.opening import schema_of  # noqa: PLC0415 - likewise
+
+    before = schema_of(store)
+    with working("Upgrading the store"):
+        Store.open(store).close()
+    now = schema_of(store)
+    told = f"has schema {now} already" if before == now else f"schema {before} -> {now}"
+    answer(f"{named(store)}: {told}")
 
 
 def export(
@@ -147,7 +160,7 @@ def export(
 ) -> None:
     """Write usage and what it belongs to as Parquet files, for DuckDB, Spark, Trino and pandas."""
     now = time.time()
-    with _opened(store) as opened, working("Exporting the store"):
+    with reading(store) as opened, working("Exporting the store"):
         from gputailor_agent.store.exporting import export as write  # noqa: PLC0415
 
         end = now if until is None else parse_time("--until", until, relative_to=now)
@@ -169,6 +182,6 @@ def _chosen(store: "Store", wanted: list[str] | None) -> list[str]:
     known = store.clusters()
     for name in wanted or ():
         if name not in known:
-            there = ", ".join(known) or "none"
-            raise CommandError(f"--cluster: the store has nothing of {name!r}; it has {there}")
+            hint = meant_or_known(name, known)
+            raise CommandError(f"--cluster: the store has nothing of {name!r}{hint}")
     return wanted or known

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from gputailor_agent.cli import options
 from gputailor_agent.cli.errors import CommandError
 from gputailor_agent.cli.windows import check_data, whole_hours, window_of
 from gputailor_agent.model.profile import Window
@@ -12,14 +11,19 @@ if TYPE_CHECKING:
     from gputailor_agent.store import Store
 
 
-def check_there(url: str) -> None:
-    """Reading makes no database: raise ``CommandError`` for an SQLite file that is not there."""
-    path = options.store_file(url)
-    if path is not None and not path.is_file():
-        raise CommandError(
-            f"--store: {path} does not exist; gputailor serve --store … makes it, or give the "
-            "database's URL"
-        )
+def reading(url: str) -> "Store":
+    """An agent's store to read, which is left as it is to the byte; raises ``StoreError``."""
+    from gputailor_agent.store import Store  # noqa: PLC0415 - half a second that help does not need
+
+    return Store.open(url, reading=True)
+
+
+def writing(url: str) -> "Store":
+    """An agent's store to change something in; raises ``StoreError`` where there is none yet."""
+    reading(url).close()
+    from gputailor_agent.store import Store  # noqa: PLC0415 - see above
+
+    return Store.open(url)
 
 
 def stored_window(

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from gputailor_agent.cli.errors import CommandError
+from gputailor_agent.model.addresses import without_secrets
 from gputailor_agent.reports.formats import Look
 
 PIPED_WIDTH: Final = 160
@@ -38,8 +39,8 @@ def look() -> Look:
 
 
 def tell(text: str) -> None:
-    """A line for people on standard error."""
-    sys.stderr.write(f"{_writable(text, sys.stderr)}\n")
+    """A line for people on standard error; passwords and tokens of addresses in it are masked."""
+    sys.stderr.write(f"{_writable(without_secrets(text), sys.stderr)}\n")
     sys.stderr.flush()
 
 

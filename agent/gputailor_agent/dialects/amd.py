@@ -3,11 +3,13 @@
 Facts from its metrics list and pages. Names may carry a prefix that its settings give
 (``amd_`` in the project's own example); both forms are read. A partition (CPX and so on) is a
 device of its own; the activity on partition 0 stands for the whole card and is read of cards that
-are not split. Media engines decode and encode in one (VCN).
+are not split. Media engines decode and encode in one (VCN). Of violations the percentage is read, a
+share of the time between two looks of the firmware; what they accumulate is in ticks of it.
 """
 
 from typing import Final
 
+from gputailor_agent.dialects import conditions
 from gputailor_agent.dialects.base import Holder
 from gputailor_agent.dialects.gauges import OF_THE_PROCESS, Gauge, Ignored, Measure, Subject
 from gputailor_agent.dialects.labels import Labels, first, holder_of, node_of
@@ -34,6 +36,22 @@ def _memory(field: str, measure: Measure) -> Gauge:
     return Gauge(_names(field), measure, "", _MB, of_instance=True)
 
 
+def _violation(field: str, condition: str) -> Gauge:
+    names = _names(f"violation_{field}_percentage")
+    return Gauge(names, Measure.THROTTLED, condition, _PERCENT, of_instance=True)
+
+
+#: Named as our own exporter names what the same firmware tells it.
+_HEALTH: Final = (
+    _violation("processor_hot_residency", conditions.HW_THERMAL),
+    _violation("socket_thermal_residency", conditions.SW_THERMAL),
+    _violation("vr_thermal_residency", conditions.SW_THERMAL),
+    _violation("hbm_thermal_residency", conditions.SW_THERMAL),
+    _violation("ppt_residency", conditions.POWER_CAP),
+    Gauge(_names("ecc_uncorrect_total"), Measure.ERRORS, conditions.ECC_UNCORRECTED),
+    Gauge(_names("ecc_correct_total"), Measure.ERRORS, conditions.ECC_CORRECTED),
+)
+
 _GAUGES: Final = (
     _percent("gfx_activity", "kernel"),
     _percent("umc_activity", "memcopy"),
@@ -43,6 +61,7 @@ _GAUGES: Final = (
     _memory("used_vram", Measure.MEMORY_USED),
     _memory("total_vram", Measure.MEMORY_TOTAL),
     Gauge(_names("power_usage", "package_power", "average_package_power"), Measure.POWER),
+    *_HEALTH,
 )
 
 _IGNORED: Final = (
@@ -66,7 +85,15 @@ _IGNORED: Final = (
         r"(amd_)?gpu_energy_consumed",
         "a counter of the card; energy of a holder is its mean power over the time observed",
     ),
-    Ignored(r"(amd_)?gpu_(ecc|violation|current_accumulated|health|afid|bad_page).*", "health"),
+    Ignored(
+        r"(amd_)?gpu_ecc_(un)?correct_(?!total$).*|(amd_)?gpu_(health|afid|bad_page).*",
+        "parts of the errors that are read, and the exporter's verdict on them",
+    ),
+    Ignored(
+        r"(amd_)?gpu_violation_.*_accumulated|(amd_)?gpu_current_accumulated.*|"
+        r"(amd_)?gpu_violation_(gfx_clock_below_host_limit|low_utilization)_.*",
+        "ticks of the firmware, or clocks lowered by a setting or for want of work",
+    ),
     Ignored(r"(amd_)?(pcie|gpu_xgmi)_.*", "links: no signal of a container"),
     Ignored(
         r"(amd_)?gpu_prof_.*",

@@ -24,6 +24,10 @@ _ROUNDED: Final = 1.05
 _MOST_BYTES: Final = 2.0**50
 _MOST_WATTS: Final = 1e5
 _MOST_IDLE_SECONDS: Final = 1e9
+#: A counter of throttled time or of errors that stands higher is a "blank", too.
+_MOST_COUNTED: Final = 1e9
+#: Xid codes and masks of reasons are small whole numbers.
+_MOST_CODE: Final = 2.0**20
 
 
 class Measure(StrEnum):
@@ -37,6 +41,13 @@ class Measure(StrEnum):
     POWER = "power"  # watts
     IDLE = "idle"  # seconds since the last kernel
     INFO = "info"  # labels that describe the device; its value says nothing
+    # of the device's health; ``Gauge.signal`` names the condition of a row that it becomes
+    THROTTLED = "throttled"  # share of the time, or 1 while it is so
+    THROTTLED_SECONDS = "throttled_seconds"  # counter
+    REASONS = "reasons"  # NVML's bits of what holds the clocks down now
+    ERRORS = "errors"  # counter; by code where the gauge has a ``part``
+    LAST_ERROR = "last_error"  # the code of the latest error
+    FAULT = "fault"  # 1 while the device has it
 
 
 #: What is read once, as of the end of the hour.
@@ -44,8 +55,28 @@ AT_THE_END: Final = frozenset(
     {Measure.MEMORY_FREE, Measure.MEMORY_RESERVED, Measure.MEMORY_TOTAL, Measure.INFO}
 )
 
+#: What tells of the device's health and not of its use.
+HEALTH: Final = frozenset(
+    {
+        Measure.THROTTLED,
+        Measure.THROTTLED_SECONDS,
+        Measure.REASONS,
+        Measure.ERRORS,
+        Measure.LAST_ERROR,
+        Measure.FAULT,
+    }
+)
+#: Shares, of which a mean a little above 1 is rounding.
+_SHARES: Final = frozenset({Measure.ACTIVITY, Measure.THROTTLED, Measure.FAULT})
 
-_MOST: Final = {Measure.POWER: _MOST_WATTS, Measure.IDLE: _MOST_IDLE_SECONDS}
+_MOST: Final = {
+    Measure.POWER: _MOST_WATTS,
+    Measure.IDLE: _MOST_IDLE_SECONDS,
+    Measure.THROTTLED_SECONDS: _MOST_COUNTED,
+    Measure.ERRORS: _MOST_COUNTED,
+    Measure.REASONS: _MOST_CODE,
+    Measure.LAST_ERROR: _MOST_CODE,
+}
 
 
 class Gauge(NamedTuple):
@@ -55,7 +86,7 @@ class Gauge(NamedTuple):
     series is the instance's own, not a copy of its parent's. ``of_holder``: the value is the
     container's own even where several share the device. ``labels``: only series with these.
     ``part``: the label that tells apart parts of a device with a value each, of which the busiest
-    counts; series that differ otherwise are copies of one.
+    counts, or codes of errors; series that differ otherwise are copies of one.
     """
 
     names: tuple[str, ...]
@@ -73,7 +104,7 @@ class Gauge(NamedTuple):
         value = raw * self.scale
         if not math.isfinite(value) or value < 0:
             return None
-        if self.measure is Measure.ACTIVITY:
+        if self.measure in _SHARES:
             return min(1.0, value) if value <= _ROUNDED else None
         return value if value <= _MOST.get(self.measure, _MOST_BYTES) else None
 

@@ -109,6 +109,7 @@ _PLACINGS: Final[dict[str, _Placing]] = {
     metrics.DEVICE_UP.name: _of_device(Field.UP),
     metrics.DEVICE_THROTTLED_SECONDS.name: _of_device_counter("throttled", "reason"),
     metrics.DEVICE_XID_ERRORS.name: _of_device_counter("xid", "xid"),
+    metrics.DEVICE_ECC_ERRORS.name: _of_device_counter("ecc", "severity"),
     metrics.EXPORTER_BUILD_INFO.name: lambda _labels, _cluster: Place(Field.PRESENCE),
     metrics.PROCESS_START_TIME.name: lambda _labels, _cluster: Place(Field.PROCESS_STARTED),
 }

@@ -25,6 +25,7 @@ HOURLY: Final[tuple[str, ...]] = tuple(name for name in CONTAINER if name not in
 DEVICE_COUNTERS: Final[tuple[str, ...]] = (
     metrics.DEVICE_THROTTLED_SECONDS.name,
     metrics.DEVICE_XID_ERRORS.name,
+    metrics.DEVICE_ECC_ERRORS.name,
 )
 #: What is said of devices, all in one request.
 DEVICE: Final[tuple[str, ...]] = (

@@ -4,11 +4,13 @@ Facts from its metrics page and test pages (MIT). It names no pods: whose a devi
 another source. Every series carries the bare UUID; name, index and driver stand in ``gpu_info``,
 MIG instances in ``mig_info``. Its MIG series are of GPU instances (``gpu_instance_id``), whose
 memory their compute instances share; utilisation of instances only its NVML back end has, on
-Hopper and later.
+Hopper and later. Reasons that hold clocks down are flags (1 or 0); newer drivers count their
+seconds, too, which tell more than samples of a flag. Xid errors only the NVML back end counts.
 """
 
 from typing import Final
 
+from gputailor_agent.dialects import conditions
 from gputailor_agent.dialects.gauges import OF_THE_PROCESS, Gauge, Ignored, Measure, Subject
 from gputailor_agent.dialects.labels import Labels, first, node_of
 from gputailor_agent.model.usage import Device
@@ -30,6 +32,39 @@ def _memory(part: str, measure: Measure) -> tuple[Gauge, Gauge]:
     )
 
 
+_SLOWDOWNS: Final = {
+    "hw_slowdown": conditions.HW_SLOWDOWN,
+    "hw_thermal_slowdown": conditions.HW_THERMAL,
+    "hw_power_brake_slowdown": conditions.POWER_BRAKE,
+    "sw_thermal_slowdown": conditions.SW_THERMAL,
+    "sw_power_cap": conditions.POWER_CAP,
+}
+
+
+def _counted_slowdown(reason: str) -> Gauge:
+    name = f"{_SMI}clocks_event_reasons_counters_{reason}_seconds"
+    return Gauge((name,), Measure.THROTTLED_SECONDS, _SLOWDOWNS[reason])
+
+
+def _slowdown(reason: str) -> Gauge:
+    names = tuple(f"{_SMI}clocks_{word}_reasons_{reason}" for word in ("event", "throttle"))
+    return Gauge(names, Measure.THROTTLED, _SLOWDOWNS[reason])
+
+
+def _ecc(severity: str, condition: str) -> Gauge:
+    name = f"{_SMI}ecc_errors_{severity}_volatile_total"
+    return Gauge((name,), Measure.ERRORS, condition)
+
+
+_HEALTH: Final = (
+    *(_counted_slowdown(reason) for reason in _SLOWDOWNS if reason != "hw_slowdown"),
+    *map(_slowdown, _SLOWDOWNS),
+    Gauge((f"{_SMI}xid_errors_total",), Measure.ERRORS, conditions.XID, part="xid"),
+    _ecc("uncorrected", conditions.ECC_UNCORRECTED),
+    _ecc("corrected", conditions.ECC_CORRECTED),
+    Gauge((f"{_SMI}remapped_rows_failure",), Measure.FAULT, conditions.ROW_REMAP_FAILED),
+)
+
 _GAUGES: Final = (
     _ratio("gpu", "kernel"),
     _ratio("memory", "memcopy"),
@@ -40,6 +75,7 @@ _GAUGES: Final = (
     Gauge((f"{_SMI}power_draw_watts",), Measure.POWER),
     Gauge((f"{_SMI}gpu_info",), Measure.INFO),
     Gauge((f"{_SMI}mig_info",), Measure.INFO, of_instance=True),
+    *_HEALTH,
 )
 
 _IGNORED: Final = (
@@ -55,10 +91,19 @@ _IGNORED: Final = (
         "power_draw is read; limits are settings",
     ),
     Ignored(rf"{_SMI}compute_app.*", "processes by pid, which no label leads to a pod"),
-    Ignored(rf"{_SMI}(clocks|gsp|gom|c2c|pstate|temperature|fan|edpp).*", "clocks, sensors, modes"),
     Ignored(
-        rf"{_SMI}(ecc|remapped|retired|row_remapper|xid|inforom|gpu_recovery).*",
-        "health of the card, not its use",
+        rf"{_SMI}clocks_(event|throttle)_reasons_(active|supported|gpu_idle|.*sync_boost.*|"
+        "applications_clocks_setting)",
+        "the faults among the reasons are read one by one; the rest are settings",
+    ),
+    Ignored(
+        rf"{_SMI}(clocks(?!_(event|throttle)_)|gsp|gom|c2c|pstate|temperature|fan|edpp).*",
+        "clocks, sensors, modes",
+    ),
+    Ignored(
+        rf"{_SMI}(ecc_mode|ecc_errors_(un)?corrected_(?!volatile_total)|remapped_rows_(?!failure$)|"
+        "retired|row_remapper|xid_last|inforom|gpu_recovery).*",
+        "parts and the life's sum of errors that are read, settings, advice of the driver",
     ),
     Ignored(
         rf"{_SMI}(pci|pcie|fabric|platform|protected|vgpu|display|encoder_stats|fbc_stats).*",

@@ -6,7 +6,6 @@ project's own published results (pytorch-image-models, Apache-2.0).
 """
 
 import csv
-import difflib
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from gputailor_agent.estimating.counting import ENCODERS, Sizes, count
 from gputailor_agent.estimating.shapes import ModelError, ModelShape
+from gputailor_agent.model.nearest import did_you_mean
 
 _VIT: Final = re.compile(
     r"(?:vit|deit|deit3)_(tiny|small|base|large|huge)_patch(\d+)(?:\D*_(\d+))?"
@@ -52,11 +52,9 @@ def shape_of_timm(config: Mapping[str, Any], place: str) -> ModelShape:
         return _vit(name, match, side, labels)
     row = _table().get(name)
     if row is None:
-        near = difflib.get_close_matches(name, _table(), n=3)
         raise ModelError(
-            f"{place}: the TIMM architecture {name!r} is not known"
-            + (f"; like it are {', '.join(near)}" if near else "")
-            + "; give a parameter count such as 25M instead"
+            f"{place}: the TIMM architecture {name!r} is not known; give a parameter count such as "
+            f"25M instead{did_you_mean(name, _table())}"
         )
     base = int(row["image_size"])
     used = side or base

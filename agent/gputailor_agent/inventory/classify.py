@@ -52,18 +52,19 @@ class _Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _framework(seen: Seen, kinds: Sequence[str]) -> _Framework:
-    rows, passed = class_table().frameworks, False
-    for row in (one for one in rows if one.sure):
-        evidence = next(strong_evidence(row, seen), "")
+    rows = class_table().frameworks
+    passed: dict[int, str] = {}  # an engine's image, and in it a launcher of training
+    for place, row in enumerate(rows):
+        evidence = next(strong_evidence(row, seen), "") if row.sure else ""
         if evidence and row.role and seen.launched and not evidence.startswith("command"):
-            passed = True  # an engine's image, and in it a launcher of training
+            passed[place] = evidence
         elif evidence:
             return _Framework(
                 row=row, name=row.name, evidence=evidence, sure=not passed, row_seen=True
             )
-    for row in rows:
-        found = (*strong_evidence(row, seen), *weak_evidence(row, seen))
-        if evidence := next(iter(found), ""):
+    for place, row in enumerate(rows):  # what is sure was looked at
+        strong = passed.get(place, "") if row.sure else next(strong_evidence(row, seen), "")
+        if evidence := strong or next(weak_evidence(row, seen), ""):
             return _Framework(row=row, name=row.name, evidence=evidence, row_seen=True)
     for kind in kinds:
         if name := known_kind(kind).framework:
@@ -129,12 +130,10 @@ def _of_engine(framework: _Framework, seen: Seen, runs: KindRow | None) -> _Task
 
 def _of_container(seen: Seen, framework: _Framework, runs: KindRow | None) -> _Task | None:
     """A notebook is one whatever else it holds; variables of an engine give way to a command."""
-    notebook = next(_of_rows(seen, runs, weak=True, only=TaskClass.NOTEBOOK), None)
-    engine = _of_engine(framework, seen, runs)
-    started = next(_of_rows(seen, runs, weak=False), None)
-    anything = next(_of_rows(seen, runs, weak=True), None)
-    order = (engine, anything) if framework.sure else (started, engine, anything)
-    return notebook or next((one for one in order if one is not None), None)
+    found = next(_of_rows(seen, runs, weak=True, only=TaskClass.NOTEBOOK), None)
+    if found is None and not framework.sure:
+        found = next(_of_rows(seen, runs, weak=False), None)
+    return found or _of_engine(framework, seen, runs) or next(_of_rows(seen, runs, weak=True), None)
 
 
 def _of_names(names: Sequence[str]) -> _Task | None:

@@ -14,6 +14,7 @@ from gputailor_agent.inventory import kinds, raw
 from gputailor_agent.inventory.claims import Claims
 from gputailor_agent.inventory.documents import Document, Problem
 from gputailor_agent.inventory.hints import hints
+from gputailor_agent.inventory.namespaces import said_by
 from gputailor_agent.inventory.nodes import read_node
 from gputailor_agent.inventory.owners import OwnerIndex
 from gputailor_agent.inventory.pods import (
@@ -77,7 +78,7 @@ class Gathering:
             self._nodes[node.name] = node
         elif document.kind == "Namespace":
             metadata = document.decode(raw.RawPod).metadata or raw.RawMetadata()
-            self._namespaces[raw.text(metadata.name)] = raw.string_map(metadata.labels)
+            self._namespaces[raw.text(metadata.name)] = said_by(metadata)
         elif document.kind in {"ResourceClaim", "ResourceClaimTemplate", "DeviceClass"}:
             self._claims.add({**document.body(), "kind": document.kind})
         elif not kinds.is_passive(document.kind, document.api_version):

@@ -20,7 +20,8 @@ from gputailor_agent.inventory.belonging import belonging
 from gputailor_agent.inventory.classify import classify
 from gputailor_agent.inventory.distribution import distribution, precision
 from gputailor_agent.inventory.kinds import kind_table, known_kind
-from gputailor_agent.inventory.owners import Link, OwnerIndex
+from gputailor_agent.inventory.namespaces import inherited
+from gputailor_agent.inventory.owners import Link, OwnerIndex, itself
 from gputailor_agent.inventory.runs import make_run, pod_key
 from gputailor_agent.inventory.stems import stem
 from gputailor_agent.inventory.tracking import series_name, tracked
@@ -28,6 +29,7 @@ from gputailor_agent.model.inventory import (
     ContainerSpec,
     GpuRequest,
     Inventory,
+    OwnerReference,
     Pod,
     PodAssignment,
     Resolution,
@@ -202,7 +204,7 @@ def _workload(
 ) -> Workload:
     latest = members[-1]
     labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    annotations = inherited(inventory.namespaces.get(name.namespace))
     for link in reversed(latest.chain):
         labels |= link.labels
         annotations |= link.annotations
@@ -269,14 +271,32 @@ def resolve(inventory: Inventory, settings: IdentitySettings | None = None) -> R
     """
     settings = settings or IdentitySettings()
     workloads, runs, assignments = [], [], []
+    roots: dict[str, OwnerReference] = {}
     for name, members in sorted(_members(inventory, settings).items()):
         for workload_id, group in _by_shape(name, members):
             workloads.append(_workload(workload_id, name, group, inventory, settings))
+            if (root := _root(group[-1])) is not None:
+                roots[workload_id] = root
             for run, part in _runs(workload_id, group):
                 runs.append(run)
                 assignments += [_assignment(member, run, inventory.cluster) for member in part]
     assignments.sort(key=lambda one: (one.namespace, one.pod, one.pod_uid, one.container))
-    return Resolution(workloads=tuple(workloads), runs=tuple(runs), assignments=tuple(assignments))
+    return Resolution(
+        workloads=tuple(workloads),
+        runs=tuple(runs),
+        assignments=tuple(assignments),
+        roots=roots,
+    )
+
+
+def _root(member: _Member) -> OwnerReference | None:
+    """The object above all others; None where only its name is known."""
+    link = member.chain[-1] if member.chain else itself(member.pod)
+    if not link.known or not link.uid or link.uid.startswith(("manifest:", "label:")):
+        return None
+    return OwnerReference(
+        api_version=link.api_version, kind=link.kind, name=link.name, uid=link.uid
+    )
 
 
 def _assignment(member: _Member, run: Run, cluster: str) -> PodAssignment:

@@ -5,7 +5,6 @@ must equal it) and "Extended resources" (whole numbers only). A resource name is
 it looks like one of ours: a vendor's other devices (network cards) are none of our business.
 """
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from gputailor_agent.inventory.resources import gpu_resource, quantity, resource_table
+from gputailor_agent.model.nearest import nearest
 
 #: As in ``templates``; it also bounds hostile input.
 _DEEPEST: Final = 24
@@ -120,8 +120,7 @@ def _alike(name: str) -> str:
     """The known name that one looks like; '' where there is none."""
     wanted = name if "/" in name else f"nvidia.com/{name.lower().rstrip('s')}"
     known = _plain_names()
-    found = difflib.get_close_matches(wanted.lower(), known, n=1, cutoff=_ALIKE)
-    return found[0] if found else ""
+    return next(iter(nearest(wanted, known, most=1, alike=_ALIKE)), "")
 
 
 def _resources(

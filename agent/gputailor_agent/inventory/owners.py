@@ -159,4 +159,9 @@ def _by_reference(reference: OwnerReference, namespace: str) -> Link:
 def root_of(pod: Pod, index: OwnerIndex) -> Link:
     """The root owner; a bare pod is its own."""
     chain = index.chain(pod)
-    return chain[-1] if chain else _of_pod(pod).link
+    return chain[-1] if chain else itself(pod)
+
+
+def itself(pod: Pod) -> Link:
+    """A pod as the root of itself."""
+    return _of_pod(pod).link

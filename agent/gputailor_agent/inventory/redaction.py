@@ -93,6 +93,8 @@ _MOST_RUNS: Final = 12
 _REPEATED: Final = re.compile(r"(?:^|[/-])(?:last-(?:applied|handled)\b.*|original|applied)$")
 _PACKED: Final = ("H4sI", "UEsDB")  # gzip and zip in base64
 _OURS: Final = "gputailor.io/"
+#: What the agent itself writes: were it read, a recommendation would be a change of the workload.
+RECOMMENDATION: Final = f"{_OURS}recommendation"
 
 
 def _words(name: str) -> list[str]:
@@ -183,12 +185,13 @@ def mask_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
 def mask_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
     """Annotations without credentials, and without those that repeat the whole object.
 
-    Ours are kept as they are: they name whom to tell.
+    Ours are kept as they are: they name whom to tell; but what the agent wrote itself is no fact
+    about the workload and is dropped.
     """
     return {
         key: value if key.startswith(_OURS) else _annotation(key, value)
         for key, value in annotations.items()
-        if not _repeats(key, value)
+        if key != RECOMMENDATION and not _repeats(key, value)
     }
 
 

@@ -12,6 +12,9 @@ from typing import Final, Self
 
 import msgspec
 
+from gputailor_agent.model import cpu_levels
+from gputailor_agent.model.cpu_levels import CpuLevel
+
 #: In place of a device's UUID: the row is of the container itself.
 CONTAINER_ITSELF: Final = ""
 
@@ -55,6 +58,9 @@ class Peak(StrEnum):
 
 #: Levels and the amounts of time in which each was told: not every process tells all.
 LEVELS: Final = (Amount.RUNNING, Amount.WAITING, Amount.CACHE)
+
+#: Of CPU use, as Kubernetes' own recommenders take it.
+_P95: Final = 0.95
 
 #: Pressure stalls: ``some`` tasks waited, or all of them (``full``), by resource.
 RESOURCES: Final = ("cpu", "io", "memory")
@@ -153,6 +159,7 @@ class HostUse(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int | None
     oom_kills: int | None
     cpus_peak: float | None = None  # of any one container: mean of the hour that used most
+    cpus_p95: CpuLevel | None = None  # of any one container, over all its time
 
     @property
     def cpus_used(self) -> float | None:
@@ -194,6 +201,7 @@ class HostUse(msgspec.Struct, frozen=True, kw_only=True):
             restarts=_whole(counted.get("restarts")),
             oom_kills=_whole(counted.get("oom_kills")),
             cpus_peak=peaks.get(Peak.CPUS),
+            cpus_p95=cpu_levels.quantile(amounts, _P95),
         )
 
 

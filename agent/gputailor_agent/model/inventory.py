@@ -129,7 +129,8 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     owners: tuple[Owner, ...] = ()
     problems: tuple[str, ...] = ()
     complete: bool | None = None
-    namespaces: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)  # their labels
+    # their labels and our annotations
+    namespaces: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
 
 
 class TaskClass(StrEnum):
@@ -234,8 +235,12 @@ class PodAssignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole mapping from pods to runs and workloads."""
+    """The whole mapping from pods to runs and workloads.
+
+    ``roots``: by workload the top-level object of its latest run, where that object was seen.
+    """
 
     workloads: tuple[Workload, ...] = ()
     runs: tuple[Run, ...] = ()
     assignments: tuple[PodAssignment, ...] = ()
+    roots: dict[str, OwnerReference] = msgspec.field(default_factory=dict)

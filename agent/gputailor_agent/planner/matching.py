@@ -35,10 +35,7 @@ def served(
         pod = groups[Wish(entry.namespace, entry.owner, entry.resource, entry.devices)][0]
         takes: list[Serving] = []
         count = 0
-        for _ in range(entry.pods):
-            taken = _place(entry, pod, around, left, spare)
-            if not taken:
-                break
+        while count < entry.pods and (taken := _place(entry, pod, around, left, spare)):
             takes += taken
             count += 1
         joined = _joined(takes)

@@ -26,6 +26,8 @@ ENGLISH: Final = "en"
 #: Languages with a catalogue, and the locale whose numbers, dates and money they use.
 LOCALES: Final[Mapping[str, str]] = {ENGLISH: "en_US", "zh": "zh_Hans_CN"}
 DOMAIN: Final = "gputailor"
+#: Where texts come from that the parts below the reports made, as the catalogues' files name it.
+TOLD: Final = "told/"
 
 
 class UnknownLanguageError(ValueError):
@@ -40,6 +42,7 @@ class Catalogue:
     locale: Locale
     texts: Mapping[str, str] = field(default_factory=dict)
     plurals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    told: tuple[str, ...] = ()  # texts of the parts below the reports, see ``translating``
     place: Callable[[int], int] = field(default=lambda number: int(number != 1))  # of a plural form
 
     @property
@@ -80,14 +83,19 @@ def catalogue(name: str) -> Catalogue:
     read = written(name)
     texts: dict[str, str] = {}
     plurals: dict[str, tuple[str, ...]] = {}
+    told: list[str] = []
     for one in read:
         if isinstance(one.id, str):
             if one.id and isinstance(one.string, str) and one.string:
                 texts[one.id] = one.string
+                if any(str(place).startswith(TOLD) for place, _line in one.locations):
+                    told.append(one.id)
         elif one.string and all(one.string):
             plurals[one.id[0]] = tuple(one.string)
     place = c2py(read.plural_expr)
-    return Catalogue(name=name, locale=locale, texts=texts, plurals=plurals, place=place)
+    return Catalogue(
+        name=name, locale=locale, texts=texts, plurals=plurals, told=tuple(told), place=place
+    )
 
 
 def written(name: str) -> Catalog:

@@ -263,14 +263,17 @@ def _week(one: Week) -> tuple[str, ...]:
 
 def headline(plan: Plan) -> str:
     """The report in one line: money, GPU-hours, and how many workloads it takes."""
-    summary = overview.totals(plan)
-    found = overview.counted_findings(plan)
+    return headline_of(plan, overview.totals(plan), len(overview.counted_findings(plan)))
+
+
+def headline_of(plan: Plan, summary: overview.Totals, found: int) -> str:
+    """The same of a plan whose totals and counted findings are known; '' where there are none."""
     if not found:
         return ""
     share = _share(plan, summary.saving, summary.window_cost)
     told = {
         "saving": overview.saving_of(summary),
-        "changed": units.count(len(found)),
+        "changed": units.count(found),
         "workloads": counted(len(plan.verdicts), "workload"),
     }
     if share is None:

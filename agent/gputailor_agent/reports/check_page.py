@@ -26,6 +26,7 @@ from gputailor_agent.reports.document import (
 )
 from gputailor_agent.reports.explain import found_section
 from gputailor_agent.reports.plurals import counted
+from gputailor_agent.reports.translating import translated
 from gputailor_agent.reports.wording import say
 from gputailor_agent.rules import RuleSettings
 
@@ -119,7 +120,7 @@ def page(check: Check, rules: RuleSettings) -> Document:
     """The answer as a document; ``rules``: the settings that history was judged with."""
     title = _("Check before it is applied")
     blocks: list[Block] = [Heading(text=title, level=1)]
-    lines = (*map(mistake_text, check.mistakes), *check.problems)
+    lines = (*map(mistake_text, check.mistakes), *map(translated, check.problems))
     if lines:
         blocks += [Heading(text=_("In the manifests")), Bullets(lines=lines, tone="warn")]
     if not check.workloads and not check.problems:  # what was not read may ask for some
@@ -142,7 +143,7 @@ def outcome(check: Check) -> str:
 
 def mistake_text(one: Mistake) -> str:
     """A mistake with its place, what was expected and what to do."""
-    return f"{one.where}: {one.path}: {_mistake(one)}"
+    return f"{translated(one.where)}: {one.path}: {_mistake(one)}"
 
 
 def _mistake(one: Mistake) -> str:
@@ -170,7 +171,7 @@ def _mistake(one: Mistake) -> str:
 def _workload(one: Checked, rules: RuleSettings) -> Iterator[Block]:
     yield Heading(text=one.workload)
     facts = [
-        (_("written in"), ", ".join(one.where)),
+        (_("written in"), _(", ").join(map(translated, one.where))),
         (_("asks for"), _asked(one)),
         (_("history"), _history(one.past)),
         (_("memory of the model"), _memory(one.memory)),
@@ -274,8 +275,8 @@ def _arithmetic(memory: Holding, per_pod: float) -> Iterator[Block]:
     if memory.total is None:
         return
     yield Heading(text=_("Memory per GPU by arithmetic"), level=3)
-    yield Facts(pairs=((_("said by"), ", ".join(memory.said)),))
-    rows = [(_(part.name), part.bytes) for part in memory.parts]
+    yield Facts(pairs=((_("said by"), _(", ").join(map(translated, memory.said))),))
+    rows = [(translated(part.name), part.bytes) for part in memory.parts]
     rows.append((_("total"), memory.total))
     yield Table(
         columns=headed(_PARTS),
@@ -293,7 +294,7 @@ def _arithmetic(memory: Holding, per_pod: float) -> Iterator[Block]:
             ),
             caption=_taken(memory),
         )
-    notes = list(memory.notes)
+    notes = list(map(translated, memory.notes))
     if memory.gpus > per_pod:
         notes.append(
             _(

@@ -117,6 +117,11 @@ def _amount(value: Money | None) -> Cell:
     return None if value is None else round(value.amount, 4)
 
 
+def of_lines(plan: Plan, lines: Iterable[overview.Line]) -> str:
+    """Some workloads of a plan, in the order given."""
+    return write(PLAN_COLUMNS, [_plan_row(plan, line) for line in lines])
+
+
 def _plan(plan: Plan, _look: Look, _beside: Beside) -> str:
     rows = [_plan_row(plan, line) for line in overview.lines(plan)]
     rows += [_cluster_row(plan, finding) for finding in plan.cluster_findings]

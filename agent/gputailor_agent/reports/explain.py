@@ -6,7 +6,6 @@ already written as text, so that the console, a page and Markdown show the same 
 ``verdict`` stands beside them for machines.
 """
 
-import difflib
 from collections.abc import Iterator
 from typing import Final
 
@@ -14,11 +13,13 @@ import msgspec
 
 from gputailor_agent.model.inventory import Workload
 from gputailor_agent.model.judgement import Evidence, Finding, Plan, Silence, SilenceKind, Verdict
+from gputailor_agent.model.nearest import nearest
 from gputailor_agent.model.profile import Window
 from gputailor_agent.reports import overview, units
 from gputailor_agent.reports.catalogues import _
-from gputailor_agent.reports.number_names import named
+from gputailor_agent.reports.change_words import change_text
 from gputailor_agent.reports.recorded import of_logs, retold
+from gputailor_agent.reports.translating import translated
 from gputailor_agent.reports.wording import say, sentence
 from gputailor_agent.rules import Rule, RuleSettings, Threshold, cluster_registry, registry
 from gputailor_agent.rules.base import Limits
@@ -135,7 +136,7 @@ def _names(workload: Workload) -> tuple[str, ...]:
 def _similar(wanted: str, ids: list[str]) -> list[str]:
     """Ids whose whole or any part looks like what was typed."""
     parts = {part.casefold(): key for key in ids for part in (key, *key.split("/"))}
-    close = difflib.get_close_matches(wanted, list(parts), n=5, cutoff=0.5)
+    close = nearest(wanted, parts, most=5, alike=0.5)
     return list(dict.fromkeys(parts[part] for part in close))
 
 
@@ -195,7 +196,7 @@ def _facts(plan: Plan, verdict: Verdict) -> tuple[Fact, ...]:
                 _("yes") if workload.preallocates else _("no"), workload.preallocates_evidence
             ),
         ),
-        (_("sources"), ", ".join(plan.sources) or units.unknown()),
+        (_("sources"), _(", ").join(map(translated, plan.sources)) or units.unknown()),
         (_("measured by"), _measured_by(verdict)),
     ]
     return tuple(Fact(label=label, text=text) for label, text in pairs)
@@ -240,7 +241,7 @@ def _asks(workload: Workload) -> str:
 
 def _with_evidence(value: str, evidence: str) -> str:
     value = value or units.unknown()
-    return f"{value} ({evidence})" if evidence else value
+    return f"{value} ({translated(evidence)})" if evidence else value
 
 
 def found_section(finding: Finding, standing: str, rules: RuleSettings) -> Section:
@@ -249,13 +250,13 @@ def found_section(finding: Finding, standing: str, rules: RuleSettings) -> Secti
     facts = [
         (_("saving"), overview.saving_text(finding)),
         (_("saving in GPU-hours per month"), units.count(saving.gpu_hours_per_month)),
-        (_("saving by"), _(saving.formula)),
+        (_("saving by"), translated(saving.formula)),
         (_("not quantified because"), say(saving.why)),
         (_("slowdown"), overview.slowdown_text(finding)),
         (_("severity"), _(finding.severity.value)),
         (_("confidence"), _(finding.confidence.value)),
-        (_("change"), f"{finding.change.kind} {finding.change.target}".strip()),
-        (_("undo"), _(finding.change.undo)),
+        (_("change"), change_text(finding.change)),
+        (_("undo"), translated(finding.change.undo)),
         *((_("documentation"), link) for link in finding.change.links),
         *((_("risk"), say(risk)) for risk in finding.risks),
         *((_("not chosen"), say(other)) for other in finding.not_chosen),
@@ -280,7 +281,8 @@ def silent_section(silence: Silence, window: Window, rules: RuleSettings) -> Sec
     if silence.ready_at is not None:
         facts.append(Fact(label=_("ready"), text=units.utc(silence.ready_at)))
     if silence.missing_signals:
-        facts.append(Fact(label=_("missing signals"), text=", ".join(silence.missing_signals)))
+        missing = map(translated, silence.missing_signals)
+        facts.append(Fact(label=_("missing signals"), text=_(", ").join(missing)))
     facts += [Fact(label=_("not chosen"), text=say(other)) for other in silence.not_chosen]
     return Section(
         rule=silence.rule,
@@ -333,12 +335,17 @@ def _number(item: Evidence, window: Window) -> Number:
         f"{item.comparison} {units.quantity(item.threshold, item.unit)}" if item.comparison else ""
     )
     return Number(
-        name=named(item.name),
-        value=units.quantity(item.value, item.unit),
+        name=translated(item.name),
+        value=_value(item),
         held_against=held,
         passed="" if item.passed is None else (_("yes") if item.passed else _("no")),
         samples="" if item.samples is None else units.count(item.samples),
         coverage="" if item.coverage is None else units.ratio(item.coverage),
         window=overview.window_text(item.window or window),
-        formula=_(item.formula),
+        formula=translated(item.formula),
     )
+
+
+def _value(item: Evidence) -> str:
+    text = units.quantity(item.value, item.unit)
+    return translated(text) if isinstance(item.value, str) else text

@@ -4,10 +4,10 @@
 language's ``.po``: new texts come in empty, texts that are gone go out, and nothing is guessed (no
 fuzzy matches). With ``--check`` nothing is written; it fails where a file would change.
 
-Texts are of three kinds: message templates and titles, known from the registries; texts marked in
-the source by ``_``, ``counted`` and ``Column``, found by its syntax; and those of the web page's
-templates, found by Jinja's own extractor. What rules write beside their numbers (names, formulas,
-ways back) is literal text in their source, and found there.
+Texts are of four kinds: message templates and titles, known from the registries; texts marked in
+the source by ``_``, ``counted`` and ``Column``, found by its syntax; those of the web page's
+templates, found by Jinja's own extractor; and what rules, planner and sources write in plain text
+(``told_texts``).
 """
 
 import ast
@@ -26,8 +26,9 @@ from jinja2.ext import babel_extract
 from gputailor_agent.model.inventory import TaskClass
 from gputailor_agent.model.judgement import Confidence, Severity
 from gputailor_agent.model.ledger import State
-from gputailor_agent.reports.catalogues import DOMAIN, ENGLISH, names
-from gputailor_agent.reports.number_names import NAMES, PATTERNS
+from gputailor_agent.reports.catalogues import DOMAIN, ENGLISH, TOLD, names
+from gputailor_agent.reports.told_texts import called, told_texts
+from gputailor_agent.reports.translating import CUTS, PATTERNS
 from gputailor_agent.reports.wording import messages
 from gputailor_agent.rules import Rule, cluster_registry, registry
 
@@ -37,11 +38,12 @@ if TYPE_CHECKING:
 PACKAGE: Final = Path(str(resources.files("gputailor_agent")))
 LOCALE: Final = PACKAGE / "locale"
 TEMPLATE: Final = LOCALE / f"{DOMAIN}.pot"
-#: Parts whose source marks texts, and whose rules write texts beside their numbers.
-_MARKED: Final = ("reports", "api")
-_LITERAL: Final = ("rules", "planner")
-_NUMBERS: Final = frozenset({"noted", "held_against", "Evidence"})
-_BESIDE: Final = frozenset({"formula", "undo"})
+#: What marks texts in its source: parts of the package, and modules.
+_MARKED: Final = (
+    *("reports", "api"),
+    *(f"cli/{name}.py" for name in ("engine_facts", "host_facts")),
+    *(f"cli/{name}.py" for name in ("diff", "export", "nodes", "workloads")),
+)
 _WIDTH: Final = 100
 #: Words that code puts together: lengths of time, and what a price is per.
 _NOUNS: Final = ("day", "hour", "minute", "second")
@@ -64,13 +66,12 @@ def _every() -> Iterator[tuple[Text, str]]:
     yield from _registered()
     yield from _words()
     for part in _MARKED:
-        for path in sorted((PACKAGE / part).rglob("*.py")):
+        place = PACKAGE / part
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else (place,):
             yield from _marked(path)
-        for path in sorted((PACKAGE / part).rglob("*.html")):
+        for path in sorted(place.rglob("*.html")):
             yield from _of_page(path)
-    for part in _LITERAL:
-        for path in sorted((PACKAGE / part).glob("*.py")):
-            yield from _beside_numbers(path)
+    yield from told_texts(PACKAGE)
 
 
 def _registered() -> Iterator[tuple[Text, str]]:
@@ -87,8 +88,10 @@ def _registered() -> Iterator[tuple[Text, str]]:
 
 def _words() -> Iterator[tuple[Text, str]]:
     """Words that stand alone or that code puts together."""
-    for text in (*_WORDS, *NAMES, *PATTERNS):
+    for text in (*_WORDS, *CUTS):
         yield text, "words"
+    for text in PATTERNS:
+        yield text, f"{TOLD}words"
     for noun in _NOUNS:
         yield (f"{{number}} {noun}", f"{{number}} {noun}s"), "words"
     for kind in (Severity, Confidence, State, TaskClass):
@@ -99,8 +102,7 @@ def _words() -> Iterator[tuple[Text, str]]:
 def _calls(path: Path) -> Iterator[tuple[ast.Call, str]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
-            called = node.func
-            yield node, called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
+            yield node, called(node)
 
 
 def _marked(path: Path) -> Iterator[tuple[Text, str]]:
@@ -125,17 +127,6 @@ def _of_page(path: Path) -> Iterator[tuple[Text, str]]:
             file, ("_", "text", "gettext"), (), options
         ):
             yield str(told[0] if isinstance(told, tuple) else told or ""), where
-
-
-def _beside_numbers(path: Path) -> Iterator[tuple[Text, str]]:
-    """Names of numbers, formulas and ways back that a rule writes as literal text."""
-    where = f"rules/{path.stem}"
-    for call, name in _calls(path):
-        if name in _NUMBERS and call.args:
-            yield _literal(call.args[0]), where
-        for word in call.keywords:
-            if word.arg in _BESIDE or (name in _NUMBERS and word.arg == "name"):
-                yield _literal(word.value), where
 
 
 def _literal(node: ast.expr) -> str:

@@ -19,6 +19,7 @@ from gputailor_agent.reports.document import (
     Block,
     Bullets,
     Code,
+    Column,
     Document,
     Facts,
     Heading,
@@ -37,6 +38,9 @@ ROWS: Final = 400
 #: Width of a point and height of a course, in pixels.
 _POINT: Final = 5
 _HEIGHT: Final = 24
+#: Columns from which on a table is wide, and what least width of one is long.
+_WIDE: Final = 9
+_LONG: Final = 20
 _TONES: Final = frozenset({"good", "warn", "muted"})
 
 _PAGE: Final = """<!doctype html>
@@ -160,15 +164,16 @@ def _bullets(block: Bullets, pen: Pen) -> str:
 
 
 def _table(block: Table, pen: Pen) -> str:
+    """A table; the last column of a wide one stands below each row, where it has room."""
+    columns = block.columns[: _beside(block)]
     head = "".join(
-        f"<th{pen.at(*_cell(pen, numeric=column.numeric), 'head' if pen.inline else '')} scope=col>"
+        f"<th{pen.at(*_cell(pen, column), _width(column), 'head' if pen.inline else '')} scope=col>"
         f"{escape(column.title)}</th>"
-        for column in block.columns
+        for column in columns
     )
     links = block.links or ("",) * len(block.rows)
     rows = "\n".join(
-        f"<tr>{_cells(block, row, link, pen)}</tr>"
-        for row, link in zip(block.rows, links, strict=True)
+        _row(block, row, link, pen) for row, link in zip(block.rows, links, strict=True)
     )
     caption = f"<p{pen.at('muted')}>{escape(block.caption)}</p>" if block.caption else ""
     return (
@@ -177,16 +182,40 @@ def _table(block: Table, pen: Pen) -> str:
     )
 
 
-def _cell(pen: Pen, *, numeric: bool) -> tuple[str, str]:
-    return "cell" if pen.inline else "", "n" if numeric else ""
+def _beside(block: Table) -> int:
+    """How many of the columns stand beside each other."""
+    count, last = len(block.columns), block.columns[-1]
+    return count - 1 if count >= _WIDE and last.least >= _LONG else count
 
 
-def _cells(block: Table, row: tuple[str, ...], link: str, pen: Pen) -> str:
-    cells = []
-    for place, (column, text) in enumerate(zip(block.columns, row, strict=True)):
+def _cell(pen: Pen, column: Column, *, said: bool = False) -> tuple[str, str]:
+    """Looks of a column's cells; ``said``: what is said of the row stands below it.
+
+    In a mail a look counts, some programs cut what is longer than 100 KB: no look is given twice.
+    """
+    look = "said" if said else "cell" if pen.inline else ""
+    return look, "n" if column.numeric else ""
+
+
+def _width(column: Column) -> str:
+    """The look of a text column's head that keeps it wide: its words would break anywhere."""
+    if column.numeric:
+        return ""
+    return "long" if column.least >= _LONG else "middle" if column.least else "short"
+
+
+def _row(block: Table, row: tuple[str, ...], link: str, pen: Pen) -> str:
+    beside, cells = _beside(block), []
+    below = row[beside:]
+    for place, (column, text) in enumerate(zip(block.columns[:beside], row, strict=False)):
         shown = _link(text, link, pen) if place == 0 and link else _value(text, pen)
-        cells.append(f"<td{pen.at(*_cell(pen, numeric=column.numeric))}>{shown}</td>")
-    return "".join(cells)
+        looks = _cell(pen, column, said=bool(below))
+        cells.append(f"<td{pen.at(*looks)}>{shown}</td>")
+    drawn_row = f"<tr>{''.join(cells)}</tr>"
+    for text in below:
+        look = pen.at("cell" if pen.inline else "", "below")
+        drawn_row += f"\n<tr><td{look} colspan={beside}>{_value(text, pen)}</td></tr>"
+    return drawn_row
 
 
 def _code(block: Code, pen: Pen) -> str:
@@ -203,7 +232,7 @@ def _value(text: str, pen: Pen) -> str:
 
 
 def _link(text: str, identity: str, pen: Pen) -> str:
-    name = f"<bdi>{escape(text)}</bdi>"
+    name = f"<bdi>{escape(text).replace('/', '/<wbr>')}</bdi>"
     if not (identity and pen.url):
         return f"<b>{name}</b>"
     target = f"{pen.url.rstrip('/')}/workloads/{quote(identity)}"

@@ -33,9 +33,14 @@ LOOKS: Final[dict[str, str]] = {
     "course": "font-family:monospace;color:#0550ae",
     "wide": "overflow-x:auto",
     "table": "border-collapse:collapse;font-size:13px",
-    "cell": f"padding:5px 8px;vertical-align:top;text-align:left;{_LINE}",
+    "cell": f"padding:5px 6px;vertical-align:top;text-align:left;{_LINE}",
     "n": "text-align:right;white-space:nowrap",
-    "head": "background:#f6f8fa",
+    "head": "background:#f6f8fa;white-space:normal;overflow-wrap:normal;vertical-align:bottom",
+    "short": "min-width:4.5em",
+    "middle": "min-width:6em",
+    "long": "min-width:11em",
+    "said": "padding:5px 6px 0;border:0;vertical-align:top;text-align:left",
+    "below": "padding-top:0;padding-left:20px",
     "code": "background:#f6f8fa;border:1px solid #d0d7de;padding:10px;overflow:auto;"
     "white-space:pre-wrap",
     "unknown": "color:#8250df",
@@ -53,6 +58,8 @@ _ELEMENTS: Final = {
     "link": "a",
     "cell": ".table td,.table th",
     "head": ".table th",
+    "said": ".table .said",
+    "below": ".table .below",
 }
 _DARK: Final = {
     "body": "background:#0d1117;color:#e6edf3",

@@ -23,6 +23,7 @@ from gputailor_agent.reports.document import (
 from gputailor_agent.reports.overview import window_text
 from gputailor_agent.reports.plurals import counted
 from gputailor_agent.reports.runs import GpuRun, LogJudgement
+from gputailor_agent.reports.translating import translated
 from gputailor_agent.reports.wording import say
 
 _SHOWN_CANDIDATES: Final = 6
@@ -115,7 +116,7 @@ def _facts(judgement: LogJudgement) -> tuple[tuple[str, str], ...]:
             "{share} of that time; the rest are gaps between samples", share=units.ratio(share)
         )
         pairs.insert(2, (_("observed"), told))
-    pairs += [(_("note"), note) for note in judgement.notes]
+    pairs += [(_("note"), translated(note)) for note in judgement.notes]
     return tuple(pairs)
 
 
@@ -193,10 +194,10 @@ def _candidates(gpu: GpuRun) -> Table:
     rows = [_candidate(one) for one in shown]
     caption = [_("They hold {size}.", size=units.size(gpu.memory_needed_bytes))]
     if len(sources) == 1:
-        caption.append(_("Prices: {source}.", source=sources[0]))
+        caption.append(_("Prices: {source}.", source=translated(sources[0])))
     else:
         columns = (*columns, *headed((_PRICE_FROM,)))
-        rows = [(*row, one.price_source) for row, one in zip(rows, shown, strict=True)]
+        rows = [(*row, translated(one.price_source)) for row, one in zip(rows, shown, strict=True)]
     if rest := len(gpu.candidates) - len(shown):
         more = counted(rest, "more card")
         caption.append(_("{cards} would hold it (--output json lists all).", cards=more))
@@ -217,7 +218,7 @@ def _skipped(judgement: LogJudgement) -> list[Block]:
     if not judgement.skipped:
         return []
     lines = [
-        f"{judgement.path}:{line}: {why}: {_short(text)}"
+        f"{judgement.path}:{line}: {translated(why)}: {_short(text)}"
         for line, text, why in judgement.skipped[:_SHOWN_SKIPS]
     ]
     if judgement.rows_skipped > len(lines):

@@ -6,7 +6,7 @@ from gputailor_agent.reports import html
 from gputailor_agent.reports.formats import drawn
 
 #: Mail programs cut a message above about 100 KB.
-ROWS: Final = 60
+ROWS: Final = 45
 
 FORMAT: Final = drawn(
     "mail",

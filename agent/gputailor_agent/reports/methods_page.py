@@ -5,6 +5,7 @@ from gputailor_agent.reports import overview, units
 from gputailor_agent.reports.beside import Beside
 from gputailor_agent.reports.catalogues import _
 from gputailor_agent.reports.document import Block, Bullets, Facts, Heading
+from gputailor_agent.reports.translating import translated
 from gputailor_agent.rules import registry
 
 
@@ -22,7 +23,7 @@ def _settings(plan: Plan, beside: Beside) -> list[tuple[str, str]]:
         (_("cluster"), plan.cluster),
         (_("window"), overview.window_text(plan.window)),
         (_("made at"), units.utc(plan.made_at)),
-        (_("measured by"), _(", ").join(plan.sources) or units.unknown()),
+        (_("measured by"), _(", ").join(map(translated, plan.sources)) or units.unknown()),
     ]
     if beside.scope:
         pairs.append((_("of"), beside.scope))

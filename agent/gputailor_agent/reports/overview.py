@@ -25,6 +25,7 @@ from gputailor_agent.model.profile import Window
 from gputailor_agent.reports import units
 from gputailor_agent.reports.catalogues import _
 from gputailor_agent.reports.recorded import of_logs, retold
+from gputailor_agent.reports.translating import translated
 from gputailor_agent.reports.wording import say, sentence
 
 STATES: Final = ("finding", "watching", "unknown", "ok")
@@ -300,12 +301,17 @@ def window_text(window: Window) -> str:
     )
 
 
+def problems(plan: Plan) -> tuple[str, ...]:
+    """What went wrong while reading, in the language spoken, and sums that do not agree."""
+    return (*map(translated, plan.problems), *broken_checks(plan))
+
+
 def broken_checks(plan: Plan) -> list[str]:
     """Conservation checks that do not hold, with both sides."""
     return [
         _(
             "{check}: {left} is not {right}",
-            check=check.name,
+            check=translated(check.name),
             left=units.count(check.left),
             right=units.count(check.right),
         )

@@ -3,6 +3,7 @@
 Then what is said of the cluster itself, and the sums.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -11,6 +12,7 @@ from gputailor_agent.model.judgement import Message, Plan
 from gputailor_agent.reports import overview, units
 from gputailor_agent.reports.beside import NOTHING, Beside
 from gputailor_agent.reports.catalogues import _
+from gputailor_agent.reports.change_words import change_text
 from gputailor_agent.reports.changes_page import (
     advice_blocks,
     changes_blocks,
@@ -36,6 +38,7 @@ from gputailor_agent.reports.groups_page import groups_blocks
 from gputailor_agent.reports.methods_page import methods_blocks
 from gputailor_agent.reports.overview import Line
 from gputailor_agent.reports.plurals import agreed, counted
+from gputailor_agent.reports.translating import translated
 from gputailor_agent.reports.wording import joined, say, sentence
 
 #: Entries of the first screen; the table below holds all of them.
@@ -112,7 +115,7 @@ def _headline(plan: Plan, *, details: bool) -> tuple[Block, ...]:
 
 
 def _sources(plan: Plan) -> str:
-    named = _(", ").join(plan.sources)
+    named = _(", ").join(map(translated, plan.sources))
     return _("Measured by: {sources}.", sources=named) if named else _("No source of measurements.")
 
 
@@ -158,6 +161,7 @@ def _detailed(item: Item, line: Line, beside: Beside) -> Item:
         return item
     belongs = overview.belongs_text(line.verdict.workload)
     facts = [(_("belongs to"), belongs)] if belongs else []
+    facts.append((_("change"), change_text(finding.change)))
     facts += [(_("risk"), sentence(say(risk))) for risk in finding.risks[:_RISKS]]
     code, language = finding.change.patch, "yaml"
     if not code:
@@ -179,7 +183,7 @@ def _states(plan: Plan) -> str:
 
 
 def _missing(plan: Plan) -> tuple[Block, ...]:
-    lines = (*plan.problems, *overview.broken_checks(plan))
+    lines = overview.problems(plan)
     if not lines:
         return ()
     return (
@@ -192,14 +196,17 @@ def _workloads(plan: Plan) -> tuple[Block, ...]:
     lines = overview.lines(plan)
     if not lines:
         return (Paragraph(text=say(Message(key="report.no_workloads"))),)
+    return (workloads_table(lines),)
+
+
+def workloads_table(lines: Sequence[Line]) -> Table:
+    """Workloads with their figures and what is said of each, in the order given."""
     owned = any(overview.belongs_text(line.verdict.workload) for line in lines)
-    return (
-        Table(
-            columns=headed((*_COLUMNS[:-1], _BELONGS, _COLUMNS[-1]) if owned else _COLUMNS),
-            rows=tuple(row(line, owned=owned) for line in lines),
-            links=tuple(line.verdict.workload.id for line in lines),
-            caption=_("Mean kernel activity is of the observed time; cost is of the window."),
-        ),
+    return Table(
+        columns=headed((*_COLUMNS[:-1], _BELONGS, _COLUMNS[-1]) if owned else _COLUMNS),
+        rows=tuple(row(line, owned=owned) for line in lines),
+        links=tuple(line.verdict.workload.id for line in lines),
+        caption=_("Mean kernel activity is of the observed time; cost is of the window."),
     )
 
 

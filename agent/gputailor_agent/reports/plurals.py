@@ -37,7 +37,9 @@ _OPEN: Final = re.compile(r"(?P<number>\d[\d,.]*) (?P<noun>\w+)\(s\)")
 #: ``1 completed runs``: a plural that is always written so.
 _PLURAL: Final = re.compile(rf"{_ONE} (?P<words>{WORDS})(?P<noun>{_ANY_NOUN})\b")
 #: ``1 of 8 GPUs were``: the verb goes with the number in front.
-_SUBJECT: Final = rf"(?: of \d[\d,.]*)? {WORDS}(?:{_ANY_NOUN.replace('s|', 's?|')}?)"
+#: What stands between the noun and the verb may be what the things are called: ``A100 SXM4 80GB``.
+_NAMED: Final = r"(?: [A-Z\d][\w./-]*){0,5}(?: of pool \S+)?"
+_SUBJECT: Final = rf"(?: of \d[\d,.]*)? {WORDS}(?:{_ANY_NOUN.replace('s|', 's?|')}?){_NAMED}"
 _VERB: Final = re.compile(rf"{_ONE}(?P<words>{_SUBJECT}) (?P<verb>{'|'.join(_VERBS)})\b")
 _SECONDS: Final = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 

@@ -17,10 +17,11 @@ from string import Formatter
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
-from gputailor_agent.model.judgement import Message
+from gputailor_agent.model.judgement import Message, Scalar
 from gputailor_agent.reports import recorded, units
 from gputailor_agent.reports.catalogues import _, spoken
 from gputailor_agent.reports.plurals import agreed
+from gputailor_agent.reports.translating import translated
 from gputailor_agent.rules import registry
 
 #: The reports' own sentences.
@@ -173,7 +174,7 @@ def say(message: Message | None, *, strict: bool = False) -> str:
     template = messages().get(message.key)
     if template is not None:
         try:
-            return agreed(_TEMPLATE.vformat(spoken().get(template), (), message.params))
+            return agreed(_TEMPLATE.vformat(spoken().get(template), (), _params(message)))
         except (KeyError, ValueError, TypeError) as error:
             if strict:
                 raise MissingMessageError(f"{message.key}: {error!r}") from error
@@ -181,6 +182,16 @@ def say(message: Message | None, *, strict: bool = False) -> str:
         raise MissingMessageError(message.key)
     params = ", ".join(f"{name}={value}" for name, value in sorted(message.params.items()))
     return f"{message.key} ({params})" if params else message.key
+
+
+def _params(message: Message) -> Mapping[str, Scalar]:
+    """What fills the template; texts of two words or more are no names and are translated."""
+    if spoken().english:
+        return message.params
+    return {
+        name: translated(value) if isinstance(value, str) and " " in value else value
+        for name, value in message.params.items()
+    }
 
 
 def sentence(text: str) -> str:

@@ -273,7 +273,7 @@ class CounterRollup:
                 return None
         elif not late and younger_than(page, series.at, counters):
             began = anew_since(page, counters.allocated_seconds)
-            zeros = np.zeros(series.layout.width)
+            zeros = series.at_zero()
             series.turn_to(page.exporter, Sample(began, page.process_started, zeros))
             return began, True
         self.problems["second_exporter"] += 1
@@ -323,7 +323,7 @@ class CounterRollup:
         rise = bounded_rise(
             series.layout, series.last, new, elapsed, anew=anew, problems=self.problems
         )
-        kept = np.zeros(series.layout.width) if anew else series.last
+        kept = series.at_zero() if anew else series.last
         series.last = np.where(np.isfinite(new), new, kept)
         return rise
 

@@ -25,6 +25,9 @@ Column = tuple[str, ...]
 ALLOCATED: Final[Column] = ("allocated",)
 ENERGY: Final[Column] = ("energy",)
 
+#: Counters that the device keeps: ECC errors, from its making on.
+_LIFELONG: Final = "ecc/"
+
 #: Rows are rounded to this many parts of a second or joule (``model.usage.quantise``) ...
 _FINE_GRID: Final = 1024.0
 #: ... and bytes to multiples of 1 KiB, so that sums stay exact up to 2**63 bytes.
@@ -55,6 +58,9 @@ class Layout:
     active: Places = field(repr=False)  # columns of active seconds, beside ...
     measured: Places = field(repr=False)  # ... the observed seconds of the same signals
     device: Places = field(repr=False)  # counters of the device, which go on from holder to holder
+    lifelong: Places = field(
+        repr=False
+    )  # of these, what the device itself has counted all its life
     signals: tuple[tuple[str, int, int], ...] = ()  # (signal, active column, observed column)
     spans: tuple[BucketSpan, ...] = ()
 
@@ -86,9 +92,15 @@ def build_layout(columns: tuple[Column, ...]) -> Layout:
         active=np.array([active for _, active, _ in signals], dtype=np.intp),
         measured=np.array([observed for _, _, observed in signals], dtype=np.intp),
         device=np.array([at for c, at in index.items() if c[0] == "device"], dtype=np.intp),
+        lifelong=np.array([at for c, at in index.items() if is_lifelong(c)], dtype=np.intp),
         signals=signals,
         spans=spans,
     )
+
+
+def is_lifelong(column: Column) -> bool:
+    """Whether a column is of a counter that no process began: it is never new at zero."""
+    return column[0] == "device" and column[1].startswith(_LIFELONG)
 
 
 def _spans(columns: tuple[Column, ...]) -> Iterable[BucketSpan]:

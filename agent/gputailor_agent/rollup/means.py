@@ -4,7 +4,8 @@ What such a row can say and what not: means and energy are right to the samples 
 without samples is not observed. Its histograms hold means of five minutes: zero means that every
 sample was zero, but a burst inside five minutes is flattened, zeros inside active minutes are lost,
 and a high quantile is one of means, below that of seconds. So no maximum is given, no joint
-condition and no width. Memory is the highest sample (``sampled``), which is no true peak.
+condition of activities and no width. Memory is the highest sample (``sampled``), which is no true
+peak. What a row says of its device's health is ``rollup.health``'s.
 
 A device that several containers hold at the same time has one value for all of them: it belongs to
 none, so their rows carry the time they held it and no use (``not attributable``), but for what the
@@ -34,6 +35,7 @@ from gputailor_agent.model.usage import (
     Warmup,
     quantise,
 )
+from gputailor_agent.rollup.health import Health
 from gputailor_agent.rollup.layout import canonical_bucket
 from gputailor_agent.rollup.steps import (
     Held,
@@ -98,8 +100,12 @@ class MeansRollup:
             last = _Last()
         now = self._last[hour.dialect] = _Last(end=hour.end)
         rows: list[UsageRow] = []
+        health = Health(hour)
         for uuid, holders in devices.items():
-            rows.extend(self._rows(hour, uuid, holders, (last, now)))
+            of_health = health.of_device(uuid, holders, hour.steps)
+            for holder, row in self._rows(hour, uuid, holders, (last, now)):
+                felt = of_health.get(holder, {})
+                rows.append(msgspec.structs.replace(row, conditions=felt) if felt else row)
             if any(held.held_seconds(hour.steps - 1) > 0 for held in holders.values()):
                 now.there.add(uuid)
         told = [
@@ -119,7 +125,7 @@ class MeansRollup:
         uuid: str,
         holders: dict[Holder | None, Held],
         ends: tuple[_Last, _Last],
-    ) -> Iterable[UsageRow]:
+    ) -> Iterable[tuple[Holder | None, UsageRow]]:
         last, now = ends
         sharers = count_sharers(holders, hour.steps)
         if max(sharers, default=1) > 1 and not _own_values(holders.values()):
@@ -146,7 +152,7 @@ class MeansRollup:
                     gpu_uuid=uuid,
                     hour=hour.begin // HOUR_SECONDS * HOUR_SECONDS,
                 )
-                yield _row(key, hour, sums, hour.memory_limits.get(who))
+                yield holder, _row(key, hour, sums, hour.memory_limits.get(who))
 
     def _sum(
         self,

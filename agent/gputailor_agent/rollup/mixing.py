@@ -16,12 +16,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from gputailor_agent.dialects.conditions import OF_HEALTH, tells_of_health
 from gputailor_agent.model.usage import Device, SignalUse, UsageRow, quantise
 
 #: A source that observed less than this share of what another did gives way for that signal.
 _ENOUGH: Final = 0.5
 #: A container that held a device for so much of an hour is the one whose all its values were.
 _WHOLE: Final = 0.95
+#: What a row's device was told to suffer, under ``filled``; it is one source's or another's.
+_HEALTH: Final = "health"
 #: Figures of a row beside its signals that can be filled.
 _FIGURES: Final = ("memory_peak_bytes", "memory_total_bytes", "energy_joules", "last_active")
 
@@ -178,10 +181,16 @@ def _filled(row: UsageRow, other: UsageRow) -> UsageRow:
             filled[name] = other.filled.get(name, other.dialect)
     if "memory_peak_bytes" in figures:
         figures["memory_peak_kind"] = other.memory_peak_kind
+    conditions = row.conditions
+    if tells_of_health(other.conditions) and not tells_of_health(conditions):
+        told = {k: v for k, v in other.conditions.items() if k.startswith(OF_HEALTH)}
+        conditions = conditions | told
+        filled[_HEALTH] = other.filled.get(_HEALTH, other.dialect)
     return msgspec.structs.replace(
         row,
         signals=signals,
         warmup=warmup,
+        conditions=conditions,
         filled=filled,
         allocated_seconds=quantise(allocated),
         **figures,

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from gputailor_agent.rollup.layout import ALLOCATED, Layout, Vector
+from gputailor_agent.rollup.layout import ALLOCATED, Layout, Vector, is_lifelong
 
 _SLACK_SECONDS: Final = 5.0  # a page may have been rendered seconds before it was fetched
 _SLACK_RATIO: Final = 0.05
@@ -68,7 +68,9 @@ def _fill(
         if math.isinf(value):
             problems["not_a_number"] += 1
         young = 0.0 <= value <= elapsed + slack_seconds(elapsed)
-        rise[at] = value if young and layout.columns[at][0] in _SECONDS else 0.0
+        column = layout.columns[at]
+        begun = young and column[0] in _SECONDS and not is_lifelong(column)
+        rise[at] = value if begun else 0.0
 
 
 def _slow_down(rise: Vector, layout: Layout, elapsed: float) -> None:

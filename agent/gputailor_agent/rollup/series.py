@@ -107,6 +107,12 @@ class Series:
             self.warm = _widen(self.warm, places, union.width, 0.0)
         self.layout = union
 
+    def at_zero(self) -> Vector:
+        """Counters as a new process of the exporter begins them; those of the device go on."""
+        values = np.zeros(self.layout.width)
+        values[self.layout.lifelong] = self.last[self.layout.lifelong]
+        return values
+
     def set_aside(self, exporter: str, sample: Sample) -> None:
         """Keep another process's sample; those not heard of for long are dropped."""
         self.beside[exporter] = sample

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import import_module
 
 from gputailor_agent.model.judgement import Finding, Silence
+from gputailor_agent.model.nearest import meant_or_known
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.rules.base import (
     Catalogue,
@@ -70,14 +71,13 @@ def check_settings(settings: RuleSettings) -> None:
         rule = rules.get(rule_id)
         if rule is None:
             raise SettingsError(
-                f"thresholds.{rule_id}: no such rule; the rules are: {', '.join(rules)}"
+                f"thresholds.{rule_id}: no such rule{meant_or_known(rule_id, rules)}"
             )
         known = {threshold.name: threshold for threshold in rule.thresholds}
         for name, value in values.items():
             if name not in known:
                 raise SettingsError(
-                    f"thresholds.{rule_id}.{name}: no such threshold; "
-                    f"{rule_id} has: {', '.join(known)}"
+                    f"thresholds.{rule_id}.{name}: no such threshold{meant_or_known(name, known)}"
                 )
             _check_value(f"thresholds.{rule_id}.{name}", value, known[name].unit)
 

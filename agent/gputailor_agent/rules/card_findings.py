@@ -33,7 +33,7 @@ from gputailor_agent.rules.base import (
 from gputailor_agent.rules.candidates import Candidate, slice_shares
 from gputailor_agent.rules.fitting import FITTING_MESSAGES, Fit, Need, unconfirmed
 from gputailor_agent.rules.gates import GATE_MESSAGES, Basis
-from gputailor_agent.rules.jointly import WIDTH, highest
+from gputailor_agent.rules.jointly import WIDTH, p98
 from gputailor_agent.rules.margins import margin_words
 from gputailor_agent.rules.needs import oom_seen, start_unseen
 from gputailor_agent.rules.pricing import MONEY_MESSAGES, is_service, monthly, not_counted
@@ -228,7 +228,7 @@ def _bursts(case: CardCase, one: Candidate) -> tuple[Evidence, ...]:
     told = case.basis.use("kernel").observed_seconds > 0
     return tuple(
         held_against(f"p98 of {signal}",
-                     highest(case.basis.uses, signal, 0.98) if told else None, "<=",
+                     p98(case.basis.uses, signal) if told else None, "<=",
                      case.limits["fill"] * share, unit="ratio", profile=case.profile,
                      formula=f"{case.limits['fill']:g} x the slice's share, while kernels ran")
         for signal, share in shares

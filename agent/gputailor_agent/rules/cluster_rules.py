@@ -43,7 +43,7 @@ class ClusterView:
     window: Window
     nodes: tuple[NodeHours, ...]
     waiting: tuple[Waiting, ...]
-    complete: bool = True
+    complete: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ read. No engine publishes how much device memory its weights and its cache need.
 _CONTAINERS: Final = """\
 ## CPU, memory, pressure, traffic, restarts of containers
 
-Read for containers that hold GPUs. Pressure of a node stands beside the container's own, for
-containers that were on the node for the whole hour; other pods may have caused it.
+Read for containers that hold GPUs, or asked for them where no exporter names the holder. Pressure
+of a node stands beside the container's own, for containers that were on the node for the whole
+hour; other pods may have caused it.
 """
 _COLUMNS: Final = (
     (Told.REQUESTS, "requests"),
@@ -59,6 +60,8 @@ def _metric(metric: EngineMetric) -> tuple[str, str]:
 def _container_rows() -> Iterator[tuple[str, ...]]:
     for counter in (*cadvisor.COUNTERS, *cadvisor.OF_THE_POD):
         yield f"`{counter.name}`", cadvisor.TITLE, f"`{counter.amount}`"
+    levels = "seconds by level of CPU use, of five minutes; the 95th percentile is read from them"
+    yield f"`{cadvisor.CPU.name}`", cadvisor.TITLE, levels
     yield f"`{cadvisor.MEMORY}`", cadvisor.TITLE, "memory, the highest of the hour"
     yield f"`{cadvisor.MEMORY_LIMIT}`", cadvisor.TITLE, "memory limit; 0 is none"
     yield f"`{cadvisor.QUOTA}`, `{cadvisor.PERIOD}`", cadvisor.TITLE, "CPU limit"

@@ -2,10 +2,10 @@
 
 A pod's share of a node is its GPUs' part of the node's CPUs and memory. What it asks for beyond it
 strands GPUs: ``max(CPU request / CPUs per GPU, memory request / memory per GPU) - its GPUs``. That
-matters only where the pod does not need it: CPU needed is 1.5 x the mean of the hour that used
-most, memory 1.15 x the highest working set (this project's own factor for CPU; hourly means hide
-shorter bursts). The advice never goes below the pod's share, which would free nothing, nor below
-the need; a resource of which the pod was short (throttled, or killed for memory) is left as it is.
+matters only where the pod does not need it: what it needs of CPU is its 95th percentile, of memory
+its peak, with headroom (``host_needs``). The advice never goes below the pod's share, which would
+free nothing, nor below the need; a resource of which the pod was short (throttled, or killed for
+memory) is left as it is.
 GPUs that are stranded are bought anyway, and the same ones may be stranded by several workloads, so
 no saving is counted.
 """
@@ -29,7 +29,7 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.profiles.holding import holds_at, is_pending
-from gputailor_agent.rules import changes
+from gputailor_agent.rules import changes, host_needs
 from gputailor_agent.rules.advising import Advice, Case, containers_of, opened
 from gputailor_agent.rules.base import (
     Context,
@@ -40,6 +40,7 @@ from gputailor_agent.rules.base import (
     noted,
 )
 from gputailor_agent.rules.gates import GATE_MESSAGES, SIZING_THRESHOLDS
+from gputailor_agent.rules.host_needs import HostNeed, host_need
 from gputailor_agent.rules.members import by_pod
 from gputailor_agent.rules.pricing import equivalent, node_shape
 
@@ -52,9 +53,7 @@ _THRESHOLDS: Final = (
     *SIZING_THRESHOLDS,
     Threshold("excess", 2, "factor", "request of the need at or above which it is in excess"),
     Threshold("stranded_gpus", 0.5, "gpus", "GPUs per pod that the excess strands; own default"),
-    Threshold("cpu_headroom", 1.5, "factor", "CPU needed, of the hour that used most"),
-    Threshold("memory_headroom", 1.15, "factor", "memory needed, of the highest working set"),
-    Threshold("throttled", 0.05, "ratio", "throttled periods from which on CPU is not taken away"),
+    *host_needs.THRESHOLDS,
 )
 
 _MESSAGES: Final = {
@@ -80,6 +79,9 @@ _MESSAGES: Final = {
     "excess_cpu_memory.needed": "it asks for more than its GPUs' share of the node, and needs it",
     "excess_cpu_memory.risk_burst": "CPU is known as means of hours: shorter bursts would be "
     "slowed down where the node is full (its limit stays)",
+    "excess_cpu_memory.risk_above_p95": "a twentieth of the time it used more CPU, and shorter "
+    "bursts than five minutes are not known: those are slowed down where the node is full (its "
+    "limit stays)",
     "excess_cpu_memory.risk_memory": "a container above its memory request is evicted first when "
     "the node runs short",
     "excess_cpu_memory.risk_interactive": "a person works in it: tomorrow may need more than the "
@@ -107,14 +109,6 @@ class _Ask:
             (cpus or 0.0) / self.cpus_per_gpu - self.gpus,
             (memory or 0.0) / self.memory_per_gpu - self.gpus,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Need:
-    """What one pod needs: None leaves the request as it is."""
-
-    cpus: float | None
-    memory: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +172,7 @@ def _asks(profile: Profile, context: Context, pods: list[tuple[Pod, ContainerSpe
 
 def _needed(case: Case, ask: _Ask) -> Finding | Silence:
     host = case.profile.host
-    told = _told_share(case)
+    told = host_needs.told_share(case)
     if host is None or (host.cpus_peak is None and host.memory_peak_bytes is None):
         why = message("excess_cpu_memory.no_use")
         return case.silent(
@@ -187,40 +181,16 @@ def _needed(case: Case, ask: _Ask) -> Finding | Silence:
     if told is not None and told < case.limits["coverage"]:
         why = message("excess_cpu_memory.partly", told=told)
         return case.silent(SilenceKind.UNKNOWN, why, _asked(case, ask), missing=("CPU used",))
-    need = _need(case)
+    need = host_need(case, host)
     less = _less(case, ask, need)
-    numbers = _numbers(case, ask, need, less)
+    numbers = (*_numbers(case, ask, need, less), *host_needs.cpu_evidence(case, host))
     if less is None:
         why = message("excess_cpu_memory.needed")
         return case.silent(SilenceKind.FINE, why, numbers)
     return _finding(case, less, need, numbers)
 
 
-def _told_share(case: Case) -> float | None:
-    """Observed container-seconds / held ones; None where nobody counts the first."""
-    host, profile = case.profile.host, case.profile
-    if host is None or host.observed_seconds is None:
-        return None
-    held = sum(max(use.allocated_seconds for use in uses) for uses in by_pod(profile.gpus))
-    return min(1.0, host.observed_seconds / held) if held > 0 else None
-
-
-def _need(case: Case) -> _Need:
-    """What it needs of each resource; None for one that is not known or of which it was short."""
-    host, limits = case.profile.host, case.limits
-    assert host is not None
-    cpus = None if host.cpus_peak is None else host.cpus_peak * limits["cpu_headroom"]
-    memory = None
-    if host.memory_peak_bytes is not None:
-        memory = host.memory_peak_bytes * limits["memory_headroom"]
-    if (host.throttled_ratio or 0.0) >= limits["throttled"]:
-        cpus = None
-    if case.profile.oom_seen or (host.oom_kills or 0) > 0:
-        memory = None
-    return _Need(cpus, memory)
-
-
-def _less(case: Case, ask: _Ask, need: _Need) -> _Less | None:
+def _less(case: Case, ask: _Ask, need: HostNeed) -> _Less | None:
     """The smaller request; None where it frees nothing worth it."""
     factor = case.limits["excess"]
     cpus = _smaller(ask.cpus, need.cpus, ask.gpus * ask.cpus_per_gpu, factor)
@@ -264,27 +234,27 @@ def _asked(case: Case, ask: _Ask) -> tuple[Evidence, ...]:
     )  # fmt: skip
 
 
-def _numbers(case: Case, ask: _Ask, need: _Need, less: _Less | None) -> tuple[Evidence, ...]:
+def _numbers(case: Case, ask: _Ask, need: HostNeed, less: _Less | None) -> tuple[Evidence, ...]:
     profile, limits = case.profile, case.limits
     cpus = ask.cpus / need.cpus if ask.cpus is not None and need.cpus else None
     memory = ask.memory / need.memory if ask.memory is not None and need.memory else None
     return (
         *_asked(case, ask),
         held_against("CPU request of the need", cpus, ">=", limits["excess"], unit="factor",
-                     profile=profile, formula=f"request / ({limits['cpu_headroom']:g} x mean of "
-                     "the hour that used most); unknown where it was throttled"),
+                     profile=profile, formula=f"{host_needs.cpu_formula(case, need)}; unknown "
+                     "where it was throttled"),
         held_against("memory request of the need", memory, ">=", limits["excess"], unit="factor",
                      profile=profile, formula=f"request / ({limits['memory_headroom']:g} x highest "
                      "working set); unknown after a kill for memory"),
         held_against("GPUs freed per pod", None if less is None else less.freed, ">=",
                      limits["stranded_gpus"], unit="gpus", profile=profile,
                      formula="stranded now - stranded with the smaller request"),
-        noted("time of which CPU and memory were told", _told_share(case), unit="ratio",
+        noted("time of which CPU and memory were told", host_needs.told_share(case), unit="ratio",
               profile=profile, formula="container-seconds seen by cAdvisor / held"),
     )  # fmt: skip
 
 
-def _finding(case: Case, less: _Less, need: _Need, numbers: tuple[Evidence, ...]) -> Finding:
+def _finding(case: Case, less: _Less, need: HostNeed, numbers: tuple[Evidence, ...]) -> Finding:
     ask = less.ask
     free = _blocked(case.context, ask)
     why = message(
@@ -314,10 +284,11 @@ def _finding(case: Case, less: _Less, need: _Need, numbers: tuple[Evidence, ...]
         confidence=Confidence.LOW if person else Confidence.MEDIUM,
         reason="a person's work differs from day to day"
         if person
-        else "requests and use are known; CPU as means of hours only",
+        else "requests and use are known; CPU as means of "
+        f"{'five minutes' if need.p95 is not None else 'hours only'}",
         change=_change(case.profile, less),
         saving=Saving(why=message("excess_cpu_memory.unquantified"), formula=_FORMULA),
-        risks=_risks(less, person=person),
+        risks=_risks(less, need, person=person),
         not_chosen=(
             message("excess_cpu_memory.not_limits"),
             message("excess_cpu_memory.not_fewer_gpus"),
@@ -326,10 +297,11 @@ def _finding(case: Case, less: _Less, need: _Need, numbers: tuple[Evidence, ...]
     return case.found(why, advice, (*numbers, *more))
 
 
-def _risks(less: _Less, *, person: bool) -> tuple[Message, ...]:
+def _risks(less: _Less, need: HostNeed, *, person: bool) -> tuple[Message, ...]:
     risks = []
     if less.cpus is not None:
-        risks.append(message("excess_cpu_memory.risk_burst"))
+        burst = "risk_burst" if need.p95 is None else "risk_above_p95"
+        risks.append(message(f"excess_cpu_memory.{burst}"))
     if less.memory_gib is not None:
         risks.append(message("excess_cpu_memory.risk_memory"))
     if person:

@@ -9,12 +9,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from gputailor_agent.dialects import conditions
 from gputailor_agent.dialects.gauges import Gauge, GaugeDialect, Measure, gauge_dialects
 from gputailor_agent.rules import Rule, registry
 from gputailor_agent.rules.container_sources import container_sources, table
 from gputailor_exporter import metrics
 
 _OURS: Final = "gputailor"
+_HEALTH: Final = "health"  # the rule, which reads conditions of devices and no signal
 _INTRODUCTION: Final = """\
 <!-- Written by python -m gputailor_agent.rules.exporters; do not edit. -->
 # Exporters that are understood
@@ -35,8 +37,21 @@ counts; of the others means of five minutes.
 _RULES: Final = """\
 A rule speaks fully where every signal it reads is told; where only the first is, it says less, or
 is less sure. What an exporter could tell must be switched on: dcgm-exporter by default has no `sm`,
-`occupancy`, `fp64`, `fp32` and `fp16` ([how to](prometheus.md)).
+`occupancy`, `fp64`, `fp32` and `fp16`, and of a card's health the latest Xid error only ([how
+to](prometheus.md)).
 """
+#: What the rule ``health`` needs of a device, by the beginnings of conditions.
+_OF_HEALTH: Final = (
+    ("throttling", (conditions.THROTTLED,)),
+    ("errors of the hardware", (conditions.XID, conditions.ECC_UNCORRECTED)),
+)
+#: How what is a code or a mask becomes conditions.
+_CODES: Final = ("", conditions.XID)
+_CODED: Final = {
+    Measure.LAST_ERROR: f"`{conditions.XID}…`, one for each change of the code",
+    Measure.ERRORS: f"`{conditions.XID}…`, by the label `xid`",
+    Measure.REASONS: f"`{conditions.THROTTLED}…`, by bit",
+}
 _MISSING: Final = """\
 ## What is not here
 
@@ -81,6 +96,8 @@ def _signals(dialects: tuple[GaugeDialect, ...]) -> Iterator[tuple[str, ...]]:
         (Measure.IDLE, "last kernel"),
     ):
         yield words, "yes", *(_mark(dialect, measure, "") for dialect in dialects)
+    for words, told in _OF_HEALTH:
+        yield words, "yes", *("yes" if _tells(dialect, told) else "" for dialect in dialects)
 
 
 def _rules(dialects: tuple[GaugeDialect, ...]) -> Iterator[tuple[str, ...]]:
@@ -88,7 +105,19 @@ def _rules(dialects: tuple[GaugeDialect, ...]) -> Iterator[tuple[str, ...]]:
         yield f"`{rule.id}`", "fully", *(_can(rule, dialect) for dialect in dialects)
 
 
+def _tells(dialect: GaugeDialect, told: tuple[str, ...]) -> bool:
+    """Whether the dialect has anything of a device's health; a mask tells of throttling."""
+    masks = conditions.THROTTLED in told
+    return any(
+        gauge.signal.startswith(told) or (masks and gauge.measure is Measure.REASONS)
+        for gauge in dialect.gauges
+    )
+
+
 def _can(rule: Rule, dialect: GaugeDialect) -> str:
+    if rule.id == _HEALTH:
+        missing = [words for words, told in _OF_HEALTH if not _tells(dialect, told)]
+        return f"no: {', '.join(missing)}" if missing else "fully"
     told = {gauge.signal for gauge in dialect.gauges if gauge.measure is Measure.ACTIVITY}
     missing = [signal for signal in rule.signals if signal not in told]
     if not missing:
@@ -124,6 +153,7 @@ def _cell(text: str) -> str:
 def _reading(gauge: Gauge) -> tuple[str, str]:
     only = "".join(f', only `{name}="{value}"`' for name, value in gauge.labels)
     meaning = f"`{gauge.signal}`" if gauge.signal else str(gauge.measure).replace("_", " ")
+    meaning = _CODED.get(gauge.measure, meaning) if gauge.signal in _CODES else meaning
     scale = "" if gauge.scale == 1.0 else f" x {gauge.scale:g}"
     own = "; the container's own on a shared device" if gauge.of_holder else ""
     return ", ".join(f"`{name}`" for name in gauge.names) + only, f"{meaning}{scale}{own}"

@@ -45,6 +45,11 @@ def highest(uses: Iterable[GpuUse], signal: str, q: float) -> float | None:
     return max(known, default=0.0) if len(known) == len(values) else None
 
 
+def p98(uses: Iterable[GpuUse], signal: str) -> float | None:
+    """Return what a part of a card has to hold but for 2 % of the time: ``highest`` of 0.98."""
+    return highest(uses, signal, 0.98)
+
+
 def _quantile(use: GpuUse, signal: str, q: float) -> float | None:
     kernel, own = _histogram(use, "kernel"), _histogram(use, signal)
     if kernel is None or own is None:

@@ -139,7 +139,7 @@ def _no_cores(case: Case, cards: list[DeviceSpec | None]) -> Silence | None:
 def _unseen(case: Case) -> Silence | None:
     """Return the silence where what is needed was not read, or not second by second."""
     least = case.limits["coverage"]
-    unread = case.missing(*_SIGNALS)
+    unread = case.missing(*_SIGNALS) or _contradicted(case)
     if unread:
         why = message("mixed_precision.no_signal", signals=", ".join(unread), threshold=least)
         return case.silent(SilenceKind.UNKNOWN, why, missing=unread)
@@ -157,6 +157,17 @@ def _unseen(case: Case) -> Silence | None:
         return None
     why = message("mixed_precision.no_condition")
     return case.silent(SilenceKind.UNKNOWN, why, (share,), missing=(_CONDITION,))
+
+
+def _contradicted(case: Case) -> tuple[str, ...]:
+    """SM activity that was never seen, though seconds were counted that cannot be without it.
+
+    Where kernels are told the gate finds a counter that stands still; here nothing else would.
+    """
+    total = case.basis.total
+    sm = total.signals().get("sm")
+    counted = total.conditions.get(_CONDITION, 0.0) > 0
+    return ("sm",) if counted and sm is not None and sm.active_seconds == 0 else ()
 
 
 def _seconds(uses: tuple[GpuUse, ...]) -> float:

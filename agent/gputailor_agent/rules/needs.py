@@ -17,7 +17,7 @@ from gputailor_agent.rules.base import Context, Limits, Threshold, message
 from gputailor_agent.rules.candidates import Candidate, candidate
 from gputailor_agent.rules.fitting import Need, Resource
 from gputailor_agent.rules.gates import Basis
-from gputailor_agent.rules.jointly import WIDTH, highest
+from gputailor_agent.rules.jointly import WIDTH, p98
 from gputailor_agent.rules.pricing import cost_of, is_service, spec_of
 from gputailor_agent.rules.slowdown import raised
 
@@ -67,7 +67,7 @@ def need_of(
         price=whole.amount / hours,
         currency=whole.currency,
         activity=_activity_known(basis, limits),
-        joint=all(highest(basis.uses, signal, 0.98) is not None for signal in (WIDTH, "dram")),
+        joint=all(p98(basis.uses, signal) is not None for signal in (WIDTH, "dram")),
     )
 
 

@@ -39,7 +39,7 @@ from gputailor_agent.rules.advising import Advice, Case, opened
 from gputailor_agent.rules.base import Context, Rule, Threshold, held_against, message, noted
 from gputailor_agent.rules.candidates import present, slice_shares
 from gputailor_agent.rules.gates import SIZING_THRESHOLDS
-from gputailor_agent.rules.jointly import WIDTH, highest, unread
+from gputailor_agent.rules.jointly import WIDTH, p98, unread
 from gputailor_agent.rules.needs import (
     MEMORY_THRESHOLDS,
     active_share,
@@ -117,7 +117,7 @@ def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     if profile.workload.task_class == TaskClass.NOTEBOOK:
         return take_turns(case, card.name, memory, card.usable_memory_bytes)
     missing = unread(case)
-    width, dram = (highest(basis.uses, signal, 0.98) for signal in (WIDTH, "dram"))
+    width, dram = (p98(basis.uses, signal) for signal in (WIDTH, "dram"))
     usable = card.usable_memory_bytes
     if missing or width is None or dram is None:
         why = message("share.unknown", signals=", ".join(missing))

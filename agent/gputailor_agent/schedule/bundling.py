@@ -1,19 +1,14 @@
 """Which letters of the outbox go together: one by one, but many notices to a receiver as one."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
 
 import msgspec
 
 from gputailor_agent.reports.delivery import content, mail
-from gputailor_agent.reports.delivery.content import IDLE, Content
+from gputailor_agent.reports.delivery.content import NOTICES, Content
 from gputailor_agent.reports.delivery.digest import digest
 from gputailor_agent.reports.delivery.settings import DeliverySettings
 from gputailor_agent.store import Letter, Outbox
-
-MAIL: Final = "mail"
-WEBHOOK: Final = "webhook"
-CHAT: Final = "chat"
 
 #: What goes out as one message to one receiver.
 Bundle = tuple[Letter, ...]
@@ -22,22 +17,31 @@ Complain = Callable[[Letter, str], None]
 
 
 def bundled(letters: Iterable[Letter], at_once: int) -> list[Bundle]:
-    """Letters as messages, in their order; more than ``at_once`` notices to a receiver as one."""
-    notices: dict[tuple[str, str], list[Letter]] = {}
+    """Letters as messages, in their order; more than ``at_once`` notices to a receiver as one.
+
+    Notices of one kind only: what is idle is not told among what is broken.
+    """
+    notices: dict[tuple[str, str, str], list[Letter]] = {}
     several = list(letters)
     for letter in several:
-        if _is_notice(letter):
-            notices.setdefault((letter.channel, letter.recipient), []).append(letter)
+        if _notice(letter):
+            notices.setdefault(_together(letter), []).append(letter)
     bundles: dict[Bundle, None] = {}
     for letter in several:
-        own = notices.get((letter.channel, letter.recipient), [])
-        together = _is_notice(letter) and len(own) > at_once
+        own = notices.get(_together(letter), [])
+        together = _notice(letter) and len(own) > at_once
         bundles[tuple(own) if together else (letter,)] = None
     return list(bundles)
 
 
-def _is_notice(letter: Letter) -> bool:
-    return letter.scope.startswith(f"{letter.cluster}/{IDLE}/")
+def _together(letter: Letter) -> tuple[str, str, str]:
+    return letter.channel, letter.recipient, _notice(letter)
+
+
+def _notice(letter: Letter) -> str:
+    """The kind of notice that a letter is; '' for anything else."""
+    kinds = (one for one in NOTICES if letter.scope.startswith(f"{letter.cluster}/{one}/"))
+    return next(kinds, "")
 
 
 def opened(

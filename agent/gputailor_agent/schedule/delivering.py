@@ -1,53 +1,30 @@
-"""Puts reports and notices into the outbox, and sends what is there.
+"""Puts reports and notices into the outbox, and has them sent.
 
-Sending is a job of its own: scrapes and plans never wait for a mail server. A letter is noted as
-being sent before, and as sent after the server has taken it; both notes are commits. A crash
-between them sends it again with the same Message-ID, a crash anywhere else does not. Only the agent
-that holds the lease of its cluster sends at all.
+Sending is a job of its own (``sending``): scrapes and plans never wait for a mail server.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
-from itertools import chain
-from typing import Final, Self
+from collections.abc import Callable, Iterator
+from typing import Self
 
 import msgspec
 
-from gputailor_agent.model.judgement import Plan
+from gputailor_agent.model.judgement import Finding, Plan, Verdict
 from gputailor_agent.reports.beside import NOTHING, Beside
 from gputailor_agent.reports.catalogues import speaking
-from gputailor_agent.reports.delivery import channels, content, mail, webhook
-from gputailor_agent.reports.delivery.content import Content
-from gputailor_agent.reports.delivery.errors import DeliveryError
-from gputailor_agent.reports.delivery.mail import SendError
+from gputailor_agent.reports.delivery import content, mail
+from gputailor_agent.reports.delivery.content import IDLE, UNHEALTHY, Content, Occasion
 from gputailor_agent.reports.delivery.settings import DeliverySettings, Receivers
 from gputailor_agent.reports.delivery.teams import parts
-from gputailor_agent.schedule import bundling, holding, noticing
-from gputailor_agent.schedule.bundling import CHAT, MAIL, WEBHOOK, Bundle
+from gputailor_agent.schedule import faulting, holding, noticing
+from gputailor_agent.schedule.faulting import FaultNotice
 from gputailor_agent.schedule.noticing import Notice
-from gputailor_agent.store import Letter, Outbox, Store, Transaction
-
-__all__ = ["CHAT", "MAIL", "WEBHOOK", "Delivery"]
-
-#: How long the right to send lasts without being renewed, at rest and while a message is under way
-#: (longer than a mail server may take at each of its steps).
-LEASE_SECONDS: Final = 60.0
-SENDING_SECONDS: Final = 600.0
-FIRST_RETRY_SECONDS: Final = 60.0
-LONGEST_RETRY_SECONDS: Final = 3600.0
-#: A weekly report that could not be sent for so long is overtaken by the next one; what was not
-#: tried so often waited for an agent that did not run, and is sent late.
-GIVE_UP_SECONDS: Final = 7 * 86400.0
-GIVE_UP_TRIES: Final = 24
+from gputailor_agent.schedule.sending import Sending
+from gputailor_agent.schedule.ways import CHAT, FOLDER, MAIL, OBJECTS, WEBHOOK
+from gputailor_agent.store import Letter, Outbox, Store, StoreError, Transaction
 
 log = logging.getLogger(__name__)
-
-Send = Callable[[Letter, Content], None]
-#: Opens what carries messages: a mail server, a web address, a chat.
-Way = Callable[[], AbstractContextManager[Send]]
 
 
 class Delivery:
@@ -67,22 +44,27 @@ class Delivery:
         holder: str = "",
     ) -> None:
         self.settings = settings
-        self._store = store
         self._cluster = cluster
-        self._clock = clock
         self._count = count
-        self._holder = holder or holding.own_name()
-        self._sending = threading.Lock()
-        self._stopping = threading.Event()
-        self._token: int | None = None
-        self.trouble = ""  # why the last round failed, or ''
-        self._refused = ""  # the holder that kept us from sending, as last told
-        self._accepted: list[Letter] = []  # taken by the receiver, not noted yet
+        self._sending = Sending(
+            lambda: self.settings,
+            store,
+            cluster,
+            clock=clock,
+            count=count,
+            holder=holder or holding.own_name(),
+        )
+        self._round = threading.Lock()
 
     @classmethod
     def nowhere(cls, store: Store, cluster: str, clock: Callable[[], float]) -> Self:
         """A delivery without a channel: it keeps nothing and sends nothing."""
         return cls(DeliverySettings(), store, cluster, clock=clock)
+
+    @property
+    def trouble(self) -> str:
+        """Why something could not be sent lately, or ''."""
+        return self._sending.trouble
 
     def report(
         self, plan: Plan, period: str, *, late: bool = False, beside: Beside = NOTHING
@@ -94,16 +76,10 @@ class Delivery:
         Call that in the transaction that keeps the report; the making is done before, so that
         nobody waits for it with the store locked.
         """
-        put: list[tuple[list[Letter], bytes]] = []
-        for part in parts(plan, beside, self.settings) if self.settings.wanted else ():
-            made = content.report_content(
-                part.plan, period, public_url=self.settings.public_url, beside=part.beside
-            )
-            if late:
-                made = msgspec.structs.replace(made, subject=f"Late: {made.subject}")
-            whole = not part.about
-            letters = self._letters(made, part.receivers, webhook=whole, about=part.about)
-            put.append((list(letters), content.pack(made)))
+        put = [
+            (letters, content.pack(made))
+            for letters, made in self._reports(plan, period, late=late, beside=beside)
+        ]
 
         def keep(tx: Transaction) -> None:
             outbox = Outbox(tx)
@@ -113,8 +89,28 @@ class Delivery:
 
         return keep
 
+    def _reports(
+        self, plan: Plan, period: str, *, late: bool, beside: Beside
+    ) -> Iterator[tuple[list[Letter], Content]]:
+        settings = self.settings
+        for part in parts(plan, beside, settings) if settings.wanted else ():
+            made = content.report_content(
+                part.plan, period, public_url=settings.public_url, beside=part.beside, late=late
+            )
+            whole = not part.about
+            yield self._letters(made, part.receivers, webhook=whole, about=part.about), made
+        kept = [(FOLDER, settings.folder_name), (OBJECTS, settings.objects_name)]
+        places = [one for one in kept if one[1]]
+        if places:
+            made = content.kept_content(plan, period, beside)
+            yield [self._letter(made, way, "files") for way in places], made
+
     def keep_notices(self, tx: Transaction, plan: Plan) -> None:
-        """Put a notice of every workload that went idle into the outbox, with the plan."""
+        """Put a notice of every workload that went idle, or unhealthy, into the outbox."""
+        self._keep_idle(tx, plan)
+        self.keep_faults(tx, plan)
+
+    def _keep_idle(self, tx: Transaction, plan: Plan) -> None:
         if not (self.settings.wanted and self.settings.notices):
             return
         outbox = Outbox(tx)
@@ -130,69 +126,123 @@ class Delivery:
             self._cluster, [spell for spell in changed if spell.workload_id not in untold]
         )
 
+    def keep_faults(self, tx: Transaction, plan: Plan, *, whole: bool = True) -> None:
+        """Put a notice of every workload whose devices have new faults into the outbox.
+
+        ``whole``: whether the plan looks as far back as plans do.
+        """
+        if not (self.settings.wanted and self.settings.notices):
+            return
+        outbox = Outbox(tx)
+        changed, notices = faulting.follow_faults(
+            plan, outbox.faults(self._cluster), self.settings.cool_down_seconds, whole=whole
+        )
+        untold = {
+            notice.verdict.workload.id
+            for notice in notices
+            if not self._keep_fault(outbox, notice, plan.made_at)
+        }
+        outbox.put_faults(self._cluster, [one for one in changed if one.workload_id not in untold])
+
     def _keep_notice(self, outbox: Outbox, notice: Notice, now: float) -> bool:
         """Whether the notice could be made; a fault in one must not cost the plan."""
-        workload = notice.verdict.workload
+        occasion = Occasion(kind=IDLE, period=notice.period, since=notice.spell.since, made_at=now)
+        made = self._noticed(notice.verdict, notice.finding, occasion)
+        if made is None:
+            return False
+        receivers, webhook = self._owner(notice.verdict)
+        about = notice.verdict.workload.id
+        letters = self._letters(made, receivers, webhook=webhook, about=about)
+        outbox.put(self._held(letters, now), content.pack(made))
+        return True
+
+    def _keep_fault(self, outbox: Outbox, notice: FaultNotice, now: float) -> bool:
+        """The same of a fault, which those who run the cluster are told of in any case."""
+        occasion = Occasion(
+            kind=UNHEALTHY,
+            period=notice.period,
+            since=notice.seen,
+            made_at=now,
+            nodes=notice.nodes,
+        )
+        made = self._noticed(notice.verdict, notice.finding, occasion)
+        if made is None:
+            return False
+        owner, _webhook = self._owner(notice.verdict)
+        admin = self.settings.whole
+        receivers = Receivers(
+            mail_to=tuple(dict.fromkeys((*owner.mail_to, *admin.mail_to))),
+            channels=tuple(dict.fromkeys((*owner.channels, *admin.channels))),
+        )
+        letters = self._letters(made, receivers, webhook=True, about=notice.about)
+        waits = not (notice.severe and self.settings.severe_in_quiet_hours)
+        outbox.put(self._held(letters, now) if waits else letters, content.pack(made))
+        return True
+
+    def _owner(self, verdict: Verdict) -> tuple[Receivers, bool]:
+        """Who is told of a workload, and whether the web address is."""
+        workload = verdict.workload
         team = self.settings.for_team(workload.team)
         route = noticing.route(workload, team)
         if route.problem:
             log.warning("%s: %s; others are told", workload.id, route.problem)
+        general = tuple(team.channels) if route.webhook else ()
+        channels = tuple(dict.fromkeys((*route.channels, *general)))
+        return Receivers(mail_to=route.mail_to, channels=channels), route.webhook
+
+    def _noticed(self, verdict: Verdict, finding: Finding, occasion: Occasion) -> Content | None:
         try:
             with speaking(self.settings.language):
-                made = content.notice_content(
-                    notice.verdict,
-                    notice.finding,
-                    period=notice.period,
-                    since=notice.spell.since,
-                    made_at=now,
-                    public_url=self.settings.public_url,
+                return content.notice_content(
+                    verdict, finding, occasion, public_url=self.settings.public_url
                 )
-            body = content.pack(made)
         except Exception:
-            log.exception("no notice of %s", workload.id)
+            log.exception("no notice of %s", verdict.workload.id)
             self._count("notice", "failed")
-            return False
-        chats = tuple(team.channels) if route.webhook else ()
-        receivers = Receivers(mail_to=route.mail_to, channels=chats)
+            return None
+
+    def _held(self, letters: list[Letter], now: float) -> list[Letter]:
         quiet = self.settings.quiet
-        held = None if quiet is None else quiet.held_until(now)
-        letters = self._letters(made, receivers, webhook=route.webhook, about=workload.id)
-        outbox.put([msgspec.structs.replace(one, next_try=held or 0.0) for one in letters], body)
-        return True
+        until = None if quiet is None else quiet.held_until(now)
+        return [msgspec.structs.replace(one, next_try=until or 0.0) for one in letters]
 
     def _letters(
         self, made: Content, receivers: Receivers, *, webhook: bool, about: str = ""
-    ) -> Iterator[Letter]:
+    ) -> list[Letter]:
         settings = self.settings
         ways = [(MAIL, one) for one in receivers.mail_to] if settings.server is not None else []
         if webhook and settings.webhook_url:
             ways.append((WEBHOOK, settings.webhook_name))
         ways += [(CHAT, one) for one in receivers.channels]
+        return [self._letter(made, way, about) for way in ways]
+
+    def _letter(self, made: Content, way: tuple[str, str], about: str) -> Letter:
+        channel, recipient = way
         scope = "/".join(part for part in (self._cluster, made.kind, about) if part)
-        for channel, recipient in ways:
-            key = (made.period, scope, channel, recipient)
-            yield Letter(
-                period=made.period,
-                scope=scope,
-                channel=channel,
-                recipient=recipient,
-                cluster=self._cluster,
-                settings_hash=settings.fingerprint,
-                message_id=mail.message_id(key, settings.mail_from),
-                made_at=made.made_at,
-            )
+        key = (made.period, scope, channel, recipient)
+        return Letter(
+            period=made.period,
+            scope=scope,
+            channel=channel,
+            recipient=recipient,
+            cluster=self._cluster,
+            settings_hash=self.settings.fingerprint,
+            message_id=mail.message_id(key, self.settings.mail_from),
+            made_at=made.made_at,
+        )
 
     def run(self, now: float) -> int:
         """Send what is due at ``now`` and return how many were taken; errors are counted."""
-        if not self.settings.wanted or self._stopping.is_set():
+        if not self.settings.wanted or self._sending.stopping:
             return 0
-        with self._sending:
-            self.trouble = ""
+        with self._round:
+            self._sending.trouble = ""
             try:
-                taken, failures = self._round(now)
+                taken, failures = self._sending.round(now)
             except Exception as error:
-                log.exception("the outbox cannot be worked on")
-                self.trouble = str(error)
+                if not isinstance(error, StoreError):  # of which the heartbeat tells, once
+                    log.exception("the outbox cannot be worked on")
+                self._sending.trouble = str(error)
                 self._count("deliver", "failed")
                 return 0
         if taken or failures:
@@ -200,188 +250,10 @@ class Delivery:
         return taken
 
     def stop(self) -> None:
-        """Begin no further message; one that is under way is finished."""
-        self._stopping.set()
+        """Begin no further message; those that are under way are finished."""
+        self._sending.stop()
 
     def release(self) -> None:
-        """Let another agent send from now on."""
-        with self._sending:
-            token, self._token = self._token, None
-            if token is None:
-                return
-            try:
-                with self._store.transaction() as tx:
-                    Outbox(tx).release(self._cluster, token)
-            except Exception:
-                log.exception("the right to send could not be given back; it ends by itself")
-
-    def _round(self, now: float) -> tuple[int, int]:
-        self._note_accepted()
-        token = self._hold(now, LEASE_SECONDS)
-        if token is None:
-            return 0, 0
-        with self._store.transaction() as tx:
-            due = Outbox(tx).due(self._cluster, now)
-        due = [letter for letter in due if not self._given_up(letter, now)]
-        taken = failures = 0
-        for way, letters in self._by_way(due).items():
-            bundles = bundling.bundled(letters, self.settings.notices_at_once)
-            more, bad = self._through(way, bundles, token)
-            taken, failures = taken + more, failures + bad
-        return taken, failures
-
-    def _by_way(self, letters: Iterable[Letter]) -> dict[Way, list[Letter]]:
-        """Letters by what carries them. Each way fails for itself; those that wait long go last."""
-        ways: dict[str, Way] = {WEBHOOK: self._calling} if self.settings.webhook_url else {}
-        for name in self.settings.channels:
-            ways[f"{CHAT}/{name}"] = partial(self._chatting, name)
-        if self.settings.server is not None:
-            ways[MAIL] = self._mailing
-        carried: dict[str, list[Letter]] = {}
-        for one in letters:
-            way = f"{CHAT}/{one.recipient}" if one.channel == CHAT else one.channel
-            carried.setdefault(way, []).append(one)
-        return {way: carried[name] for name, way in ways.items() if name in carried}
-
-    def _hold(self, now: float, seconds: float) -> int | None:
-        with self._store.transaction() as tx:
-            outbox = Outbox(tx)
-            token = outbox.hold(
-                self._cluster,
-                self._holder,
-                now=now,
-                until=now + seconds,
-                gone=holding.certainly_gone,
-            )
-            other = outbox.holder(self._cluster) if token is None else ""
-        self._token = token
-        if other and other != self._refused:
-            log.warning(
-                "another agent on this store sends for %s; this one does not", self._cluster
-            )
-        self._refused = other or ""
-        return token
-
-    def _given_up(self, letter: Letter, now: float) -> bool:
-        why = ""
-        if now - letter.made_at > GIVE_UP_SECONDS and letter.attempts >= GIVE_UP_TRIES:
-            why = f"given up after {letter.attempts} tries; last: {letter.reason or 'none'}"
-        elif letter.channel == WEBHOOK and letter.recipient != self.settings.webhook_name:
-            why = "its web address is no longer in the settings"
-        elif letter.channel == CHAT and letter.recipient not in self.settings.channels:
-            why = "its channel is no longer in the settings"
-        if not why:
-            return False
-        log.error("%s to %s: %s", letter.scope, letter.recipient, why)
-        self._count("deliver", "failed")
-        with self._store.transaction() as tx:
-            Outbox(tx).give_up(letter, now=now, why=why)
-        return True
-
-    def _through(self, channel: Way, bundles: Sequence[Bundle], token: int) -> tuple[int, int]:
-        """Send messages by one channel; what holds for all of them ends the round for all.
-
-        Returns how many were taken and how many failed.
-        """
-        taken, failures = 0, 0
-        waiting = list(bundles)
-        try:
-            with channel() as send:
-                while waiting and not self._stopping.is_set():
-                    try:
-                        taken += self._send(waiting[0], send, token)
-                    except SendError as error:
-                        if error.everyone:
-                            raise
-                        failures += 1
-                        self._postpone(waiting[0], token, str(error))
-                    waiting.pop(0)
-        except SendError as error:
-            failures += len(waiting)
-            self._postpone(chain.from_iterable(waiting), token, str(error))
-        return taken, failures
-
-    def _send(self, bundle: Bundle, send: Send, token: int) -> bool:
-        """Whether the message was taken; raises ``SendError`` when it was not."""
-        now = self._clock()
-        unread: list[tuple[Letter, str]] = []
-        with self._store.transaction() as tx:
-            outbox = Outbox(tx)
-            until = now + SENDING_SECONDS
-            mine = outbox.hold(
-                self._cluster, self._holder, now=now, until=until, gone=holding.certainly_gone
-            )
-            claimed = [
-                one
-                for one in bundle
-                if mine == token and outbox.claim(one, token, now=now, next_try=now)
-            ]
-            read = bundling.opened(outbox, claimed, lambda one, why: unread.append((one, why)))
-        if not claimed:
-            return False
-        if not read:
-            raise SendError(unread[0][1], everyone=False)
-        for letter, why in unread:
-            self._postpone([letter], token, why)
-        send(*bundling.message(read, self.settings))
-        self._accepted += [letter for letter, _made in read]
-        for letter, _made in read:
-            log.info("%s %s was sent to %s", letter.scope, letter.period, letter.recipient)
-        self._note_accepted()
-        return True
-
-    def _note_accepted(self) -> None:
-        """Commit what receivers have taken; what cannot be noted now is noted before the next."""
-        while self._accepted:
-            with self._store.transaction() as tx:
-                Outbox(tx).sent(self._accepted[0], self._clock())
-            self._accepted.pop(0)
-
-    def _postpone(self, letters: Iterable[Letter], token: int, why: str) -> None:
-        now = self._clock()
-        with self._store.transaction() as tx:
-            self.trouble = why
-            for letter in letters:
-                log.warning("%s to %s was not sent: %s", letter.scope, letter.recipient, why)
-                wait = FIRST_RETRY_SECONDS * 2 ** min(letter.attempts, 10)
-                next_try = now + min(LONGEST_RETRY_SECONDS, wait)
-                Outbox(tx).failed(letter, token, now=now, next_try=next_try, why=why)
-
-    @contextmanager
-    def _mailing(self) -> Iterator[Send]:
-        server = self.settings.server
-        if server is None:
-            raise SendError("no mail server is set", everyone=True)
-        with mail.connected(server) as session:
-
-            def send(letter: Letter, made: Content) -> None:
-                built = mail.build(
-                    made,
-                    mail_from=self.settings.mail_from,
-                    recipient=letter.recipient,
-                    identity=letter.message_id,
-                )
-                mail.send(session, built, server)
-
-            yield send
-
-    @contextmanager
-    def _calling(self) -> Iterator[Send]:
-        def send(letter: Letter, made: Content) -> None:
-            url, name = self.settings.webhook_url, self.settings.webhook_name
-            secrets, at = self.settings.webhook_secrets, self._clock()
-            webhook.post(url, name, made, letter.message_id, secrets=secrets, at=at)
-
-        yield send
-
-    @contextmanager
-    def _chatting(self, name: str) -> Iterator[Send]:
-        try:
-            chat = channels.opened(name, self.settings.channels[name])
-        except DeliveryError as error:
-            raise SendError(str(error), everyone=True) from None
-
-        def send(_letter: Letter, made: Content) -> None:
-            channels.post(chat, name, made)
-
-        yield send
+        """Wait for what is under way, and let another agent send from now on."""
+        with self._round:
+            self._sending.end()

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Final
 
+import msgspec
+
 from gputailor_agent.assessment import Assessment, assess, assess_store
 from gputailor_agent.model.inventory import Inventory
 from gputailor_agent.model.judgement import Plan
@@ -50,6 +52,7 @@ class Judging:
         self._telemetry = telemetry
         self._backfill = backfill
         self._measured_since = measured_since
+        self._namespaces: dict[str, dict[str, str]] = {}  # as last read: no store keeps them
         self._plan = store.latest_plan(settings.cluster)
         if self._plan is not None:
             telemetry.planned(self._plan)
@@ -178,11 +181,14 @@ class Judging:
             problems.extend(seen.problems)
             with self._store.transaction() as tx:
                 tx.put_inventory(seen)
-        except Exception as error:
-            log.exception("the inventory could not be read")
+            self._namespaces = seen.namespaces
+            self._telemetry.saying.well("reading the inventory", now)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the last known one serves
+            self._telemetry.saying.failed("reading the inventory", now, error)
             self._telemetry.ran("inventory", "failed")
             problems.append(
                 f"the inventory could not be read ({error}); pods and nodes are as last known"
             )
         since = self.window(now).start
-        return self._store.inventory(cluster, now, since=since), tuple(problems)
+        known = self._store.inventory(cluster, now, since=since)
+        return msgspec.structs.replace(known, namespaces=self._namespaces), tuple(problems)

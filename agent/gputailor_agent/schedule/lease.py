@@ -117,8 +117,8 @@ class Lease:
         try:
             with self._store.transaction() as tx:
                 Outbox(tx).release(self._cluster, token)
-        except StoreError:
-            log.exception("the store could not be given back; the lease ends by itself")
+        except StoreError as error:
+            log.warning("the lease could not be given back, and ends by itself: %s", error)
 
     def _free(self, seen: Held) -> bool:
         over = self._clock() - seen.until

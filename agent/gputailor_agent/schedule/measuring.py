@@ -5,8 +5,8 @@ doubles nothing: after a restart the exporters' counters tell what living pods u
 """
 
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from gputailor_agent.model.usage import Page, UsageRow
 from gputailor_agent.rollup import encode_state
@@ -35,6 +35,9 @@ class Holding:
     pod_uid: str
     container: str
     last_active: float | None  # Unix seconds; None: not known
+    gpu_uuid: str = ""
+    at: float = 0.0  # Unix seconds: when the page was read
+    device: Mapping[str, float] = field(default_factory=dict)  # counters of faults
 
 
 class Measuring:
@@ -69,10 +72,17 @@ class Measuring:
 
     def scrape(self, now: float) -> bool:
         """Scrape every target once and keep what came of it; False when that failed."""
-        if self.source is None:
+        # one that waited for the round before it would be dated by when it began to wait
+        if self.source is None or not self._scraping.acquire(blocking=False):
             return False
-        with self._scraping, self._telemetry.run("scrape", now) as run:
-            result = self.source.scrape(now)
+        try:
+            return self._round(self.source, now)
+        finally:
+            self._scraping.release()
+
+    def _round(self, source: PageSource, now: float) -> bool:
+        with self._telemetry.run("scrape", now) as run:
+            result = source.scrape(now)
             with self._rolling:
                 self._rollup.mind_clock(now)
                 self._reliving.look(now)
@@ -89,7 +99,12 @@ class Measuring:
     def _add(self, page: Page) -> str:
         self._rollup.add(page)
         self._held[page.exporter] = tuple(
-            Holding(one.namespace, one.pod, one.pod_uid, one.container, one.last_active)
+            Holding(
+                *(one.namespace, one.pod, one.pod_uid, one.container, one.last_active),
+                gpu_uuid=one.gpu_uuid,
+                at=page.at,
+                device=one.device,
+            )
             for one in page.containers
             if one.allocated
         )

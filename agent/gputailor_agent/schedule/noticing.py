@@ -21,10 +21,10 @@ from gputailor_agent.model.judgement import (
     Verdict,
 )
 from gputailor_agent.reports.delivery.errors import DeliveryError
-from gputailor_agent.reports.delivery.settings import DeliverySettings, address
+from gputailor_agent.reports.delivery.settings import DeliverySettings, Receivers, receivers
 from gputailor_agent.store import Spell
 
-#: On a workload, its owner or its pods: addresses of who is told, or "none".
+#: On a workload, its owner, its pods or its namespace: who is told, or "none".
 ANNOTATION: Final = "gputailor.io/notify"
 
 _RULE: Final = "idle"
@@ -43,16 +43,22 @@ class Notice:
     @property
     def period(self) -> str:
         """The spell's name: the UTC minute since when nothing ran."""
-        return datetime.fromtimestamp(self.spell.since, UTC).strftime("%Y-%m-%dT%H:%M")
+        return minute(self.spell.since)
 
 
-def idle_finding(verdict: Verdict) -> Finding | None:
-    """What the rule ``idle`` found, at its time of a notice already.
+def minute(at: float) -> str:
+    """The UTC minute of a time (Unix seconds), as periods are named."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M")
 
-    Its confidence is low then; the notice says so, and how long such idleness lasted elsewhere.
+
+def finding_of(verdict: Verdict, rule: str) -> Finding | None:
+    """What a rule found, whether it is what is to be done first or not.
+
+    ``idle`` finds at its time of a notice already. Its confidence is low then; the notice says so,
+    and how long such idleness lasted elsewhere.
     """
     for found in (verdict.primary, *verdict.alternatives):
-        if found is not None and found.rule == _RULE:
+        if found is not None and found.rule == rule:
             return found
     return None
 
@@ -91,11 +97,11 @@ def _spells(
 ) -> Iterator[tuple[Verdict, Finding | None, Spell | None, Spell]]:
     """Each workload's spell before and as the plan shows it; without a finding it has ended."""
     for verdict in plan.verdicts:
-        before, finding = known.get(verdict.workload.id), idle_finding(verdict)
+        before, finding = known.get(verdict.workload.id), finding_of(verdict, _RULE)
         since = None if finding is None else idle_since(finding)
         if finding is not None and since is not None:
             yield verdict, finding, before, _lasting(verdict, before, since, plan.made_at)
-        elif before is not None and before.lasting and _ended(verdict):
+        elif before is not None and before.lasting and over(verdict, _RULE):
             yield verdict, None, before, msgspec.structs.replace(before, lasting=False)
 
 
@@ -112,8 +118,9 @@ def _lasting(verdict: Verdict, before: Spell | None, since: float, now: float) -
     )
 
 
-def _ended(verdict: Verdict) -> bool:
-    return any(one.rule == _RULE and one.kind in _ENDING for one in verdict.silences)
+def over(verdict: Verdict, rule: str) -> bool:
+    """Whether a rule looked and found nothing, which is not the same as knowing nothing."""
+    return any(one.rule == rule and one.kind in _ENDING for one in verdict.silences)
 
 
 def _cooling(spell: Spell, now: float, cool_down_seconds: float) -> bool:
@@ -122,35 +129,52 @@ def _cooling(spell: Spell, now: float, cool_down_seconds: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Who is told of a workload. ``problem``: why its own wish could not be followed, or ''."""
+    """Who is told of a workload. ``problem``: why its own wish could not be followed, or ''.
+
+    ``channels``: those that were named for it; ``webhook``: whether general ones are told, too.
+    """
 
     mail_to: tuple[str, ...]
-    webhook: bool
+    channels: tuple[str, ...] = ()
+    webhook: bool = True
     problem: str = ""
+
+
+def unsubscribed(workload: Workload) -> bool:
+    """Whether its annotation says that nobody is to be told."""
+    return workload.annotations.get(ANNOTATION, "").strip().lower() in _NOBODY
 
 
 def route(workload: Workload, settings: DeliverySettings) -> Route:
     """By the workload's annotation, else the setting ``notify``, else the general recipients.
 
-    An annotation can only name addresses of known domains: whoever may annotate a pod must not
-    make the agent write to the whole world.
+    An annotation can only name addresses of known domains, and channels that are there for it:
+    whoever may annotate a pod must not make the agent write to the whole world. A label or an
+    annotation of the namespace counts like the workload's own, where that says nothing.
     """
-    wish = workload.annotations.get(ANNOTATION, "").strip()
-    if wish.lower() in _NOBODY:
+    if unsubscribed(workload):
         return Route((), webhook=False)
+    wish = workload.annotations.get(ANNOTATION, "").strip()
     problem = ""
     if wish:
-        try:
-            asked = tuple(address(one, ANNOTATION) for one in wish.split(","))
-        except DeliveryError as error:
-            problem = str(error)
-        else:
-            allowed = tuple(one for one in asked if settings.may_notify(one))
-            if len(allowed) < len(asked):
-                problem = f"{ANNOTATION}: the domain of an address is not in notify_domains"
-            if allowed:
-                return Route(allowed, webhook=True, problem=problem)
+        asked, problem = _wished(wish, settings)
+        if asked.mail_to or asked.channels:
+            return Route(asked.mail_to, asked.channels, problem=problem)
     for pattern, given in settings.notify.items():
         if fnmatchcase(workload.namespace, pattern) or fnmatchcase(workload.id, pattern):
-            return Route(tuple(given.split(",")), webhook=True, problem=problem)
-    return Route(settings.mail_to, webhook=True, problem=problem)
+            named = receivers(given, ANNOTATION, given.split(","))
+            return Route(named.mail_to, named.channels, problem=problem)
+    return Route(settings.mail_to, problem=problem)
+
+
+def _wished(wish: str, settings: DeliverySettings) -> tuple[Receivers, str]:
+    """Whom an annotation names, as far as it may, and what is wrong with the rest."""
+    try:
+        asked = receivers(wish, ANNOTATION, settings.open_channels)
+    except DeliveryError as error:
+        return Receivers(), str(error)
+    allowed = tuple(one for one in asked.mail_to if settings.may_notify(one))
+    problem = ""
+    if len(allowed) < len(asked.mail_to):
+        problem = f"{ANNOTATION}: the domain of an address is not in notify_domains"
+    return Receivers(mail_to=allowed, channels=asked.channels), problem

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from gputailor_agent.schedule.backfill import Backfill
 from gputailor_agent.schedule.delivering import Delivery
+from gputailor_agent.schedule.faulting import FaultWatch
 from gputailor_agent.schedule.judging import Judging
 from gputailor_agent.schedule.keeping import job_name
 from gputailor_agent.schedule.lease import Lease
@@ -13,6 +14,7 @@ from gputailor_agent.schedule.live import Live
 from gputailor_agent.schedule.measuring import Measuring
 from gputailor_agent.schedule.settings import ServiceSettings
 from gputailor_agent.schedule.telemetry import Telemetry
+from gputailor_agent.schedule.telling import Telling
 from gputailor_agent.store import Store, Transaction
 
 
@@ -31,6 +33,8 @@ class Parts:
     lease: Lease | None
     clock: Callable[[], float]
     first_start: float  # Unix seconds: nothing before it is owed
+    telling: Telling | None = None  # of Events and annotations, where settings ask for them
+    faults: FaultWatch = field(default_factory=FaultWatch)
     due: threading.Lock = field(default_factory=threading.Lock)  # due work, one after another
 
     def name(self, job: str) -> str:

@@ -36,9 +36,10 @@ from gputailor_agent.schedule.settings import (
     PageSource,
     ServiceSettings,
 )
-from gputailor_agent.schedule.telemetry import Telemetry
+from gputailor_agent.schedule.telemetry import STORE, Telemetry
+from gputailor_agent.schedule.telling import Telling, lane
 from gputailor_agent.schedule.timing import Wake, at_once, build_scheduler, every, too_far_ahead
-from gputailor_agent.store import KeptReport, Store
+from gputailor_agent.store import KeptReport, Store, StoreError
 from gputailor_agent.store.ledger import Ledger
 from gputailor_agent.store.tasks import Task, kept_tasks, letters_by_state
 
@@ -73,6 +74,7 @@ class AgentService:
         fill: HistoryFiller | None = None,
         live: Live | None = None,
         delivery: Delivery | None = None,
+        telling: Telling | None = None,
         lease: Lease | None = None,
         store_file: Path | None = None,
     ) -> None:
@@ -102,6 +104,7 @@ class AgentService:
             lease=lease,
             clock=clock,
             first_start=began,
+            telling=telling,
         )
         self._store_file = store_file
         self._scheduler: BackgroundScheduler | None = None
@@ -199,13 +202,20 @@ class AgentService:
     def mind_clock(self) -> None:
         """Wake jobs that wait for a time too far ahead, as they do after the clock was set back.
 
+        Likewise those that the store made fail: it may answer again long before their own time.
+
         To be called by the thread that stops the service, never by a job: the scheduler holds its
         lock while it waits for jobs to end.
         """
         now = self.parts.clock()
+        soon = now + self.settings.tick_seconds
+        failed = self.telemetry.troubles.of_store()
         for job in self._scheduler.get_jobs() if self._scheduler is not None else ():
-            if too_far_ahead(job, now):
+            set_back = too_far_ahead(job, now)
+            if set_back:
                 log.warning("the clock was set back; %s goes on from now", job.id)
+            later = job.next_run_time is not None and job.next_run_time.timestamp() > soon
+            if set_back or (later and job.id in failed):
                 with suppress(JobLookupError):  # it ran meanwhile, and does not come again
                     job.modify(next_run_time=datetime.fromtimestamp(now, UTC))
             if job.next_run_time is not None and job.id in {one.name for one in self._jobs}:
@@ -239,9 +249,11 @@ class AgentService:
 
     def stop(self) -> None:
         """Let running work end, write what is there, and stop."""
-        delivery = self.parts.delivery
+        delivery, telling = self.parts.delivery, self.parts.telling
         if self._scheduler is not None:
             delivery.stop()
+            if telling is not None:
+                telling.stop()
             if not self.overtaken:
                 self.flush(self.parts.clock())  # whatever a mail server makes us wait for
             if self._scheduler.running:
@@ -262,7 +274,8 @@ class AgentService:
         self.run_due(now)
         self.telemetry.store_size(self._store_file)
         with self.telemetry.run("tick", now), self.parts.store.transaction() as tx:
-            self.telemetry.letters(letters_by_state(tx, self.settings.cluster))
+            cluster = self.settings.cluster
+            self.telemetry.letters(letters_by_state(tx, cluster, lane(cluster)))
 
     def tick_scrape(self, now: float) -> bool:
         """Scrape every target once and keep what came of it; False when that failed."""
@@ -298,19 +311,23 @@ class AgentService:
         asked = self.parts.name(job.name)
         try:
             found = job.due(self.parts, now) if job.due is not None else ()
-            return [
+            due_now = [
                 due for due in found if wanted(due, self.parts.store.period(asked, due.period), now)
             ]
-        except Exception as error:
-            log.exception("it cannot be told whether %s is due", job.name)
+        except Exception as error:  # noqa: BLE001 - it is told, and the other jobs go on
             self.telemetry.ran(job.name, "failed")
-            self.telemetry.troubles.begin(job.name, now, str(error))
+            # a store that does not answer is no job's trouble: none of them may be due
+            of_store = isinstance(error, StoreError)
+            self.telemetry.failed(STORE if of_store else job.name, now, error)
             return []
+        self.telemetry.well(STORE, now)
+        return due_now
 
     def _do(self, job: str, due: Due, now: float) -> None:
         with self.telemetry.run(job, now) as run:
             due.work()
-        if run.error is not None:
+        # what the store could not take is due again at the next tick, not after a while
+        if run.error is not None and not isinstance(run.error, StoreError):
             reason = f"{type(run.error).__name__}: {run.error}"
             with self.telemetry.run("bookkeeping", now), self.parts.store.transaction() as tx:
                 tx.mark_period(

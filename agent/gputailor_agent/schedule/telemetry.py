@@ -11,8 +11,10 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 
 from gputailor_agent import metrics
+from gputailor_agent.model.addresses import without_secrets
 from gputailor_agent.model.judgement import Finding, Plan, Verdict
 from gputailor_agent.model.ledger import RuleRecord
+from gputailor_agent.schedule.saying import Saying
 from gputailor_agent.schedule.settings import Failure
 from gputailor_agent.schedule.tasks import Tasks
 from gputailor_agent.schedule.troubles import STORE_REASONS, Troubles, reason_of
@@ -22,6 +24,8 @@ from gputailor_exporter.metrics import Family
 
 #: Findings shown one by one; each is a series in somebody's Prometheus.
 SHOWN_FINDINGS: Final = 1000
+#: What a trouble of the store alone is called, before any job could begin.
+STORE: Final = "store"
 _OUTCOMES: Final = ("done", "failed", "missed", "skipped")
 
 # without it each counter has a second series, which nobody reads
@@ -56,6 +60,7 @@ class Telemetry:
         self.registry = CollectorRegistry() if registry is None else registry
         self.tasks = Tasks()
         self.troubles = Troubles()
+        self.saying = Saying()
         self._runs = self._counter(metrics.RUNS)
         self._errors = self._counter(metrics.JOB_ERRORS)
         self._last_success = self._gauge(metrics.LAST_SUCCESS)
@@ -118,23 +123,32 @@ class Telemetry:
         self.tasks.began(job, at)
         try:
             yield run
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it is told, and the other jobs go on
             run.error = error
-            log.exception("%s failed", job)
             self.ran(job, "failed")
             self._errors.labels(job, reason_of(error)).inc()
-            self.tasks.ended(
-                job, at, time.perf_counter() - began, f"{type(error).__name__}: {error}"
-            )
-            if self.tasks.knows(job):  # other work has no next time that could end the trouble
-                self.troubles.begin(job, at, str(error))
+            told = without_secrets(f"{type(error).__name__}: {error}")
+            self.tasks.ended(job, at, time.perf_counter() - began, told)
+            self.failed(job, at, error)
         else:
             self.ran(job, "done")
             seconds = time.perf_counter() - began
             self._last_success.labels(job).set(at)
             self._duration.labels(job).set(seconds)
             self.tasks.ended(job, at, seconds)
-            self.troubles.end(job)
+            self.well(job, at)
+
+    def failed(self, what: str, at: float, error: Exception) -> None:
+        """Tell of a failure: in the log once until it changes, and as a trouble of a job's."""
+        self.saying.failed(what, at, error)
+        if self.tasks.knows(what) or what == STORE:  # other work has no next time that could end it
+            store = isinstance(error, StoreError)
+            self.troubles.begin(what, at, str(error), store=store)
+
+    def well(self, what: str, at: float) -> None:
+        """Tell that it works (again)."""
+        self.saying.well(what, at)
+        self.troubles.end(what)
 
     @contextmanager
     def looking(self, job: str, at: float) -> Iterator[Looked]:
@@ -143,7 +157,7 @@ class Telemetry:
         self.tasks.began(job, at)
         yield looked
         seconds = time.perf_counter() - began
-        self.tasks.ended(job, at, seconds, looked.trouble)
+        self.tasks.ended(job, at, seconds, without_secrets(looked.trouble))
         self._duration.labels(job).set(seconds)
         if looked.trouble:
             self.troubles.begin(job, at, looked.trouble)

@@ -6,6 +6,7 @@ A trouble begins with the first failure of a job and ends with its next success.
 import threading
 from typing import Final
 
+from gputailor_agent.model.addresses import without_secrets
 from gputailor_agent.reports import units
 from gputailor_agent.store import StoreError
 
@@ -21,6 +22,9 @@ _STORE: Final = (
     ("unable to open", "unreachable"),
     ("connection", "unreachable"),
     ("server closed", "unreachable"),
+    ("deleted or moved", "unreachable"),
+    ("another file was put", "unreachable"),
+    ("database system is", "unreachable"),  # … starting up, … shutting down
     ("malformed", "damaged"),
     ("not a database", "damaged"),
 )
@@ -35,23 +39,47 @@ def reason_of(error: Exception) -> str:
     return next((reason for words, reason in _STORE if words in text), "other")
 
 
+def explains_itself(error: Exception) -> bool:
+    """Whether the error is one of ours, whose text is written for people."""
+    return type(error).__module__.startswith("gputailor_agent.")
+
+
+def cause_of(error: Exception) -> str:
+    """What failures have in common: of the store its reason, else the error as it is told."""
+    reason = reason_of(error)
+    if isinstance(error, StoreError) and reason != "other":
+        return f"store {reason}"
+    return f"{reason}: {error}"
+
+
 class Troubles:
     """What goes on failing, by job. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, tuple[float, str]] = {}
+        self._of_store: set[str] = set()
 
-    def begin(self, what: str, at: float, text: str) -> None:
-        """Note a failure at ``at`` (Unix seconds): the first one dates it, the last tells it."""
+    def begin(self, what: str, at: float, text: str, *, store: bool = False) -> None:
+        """Note a failure at ``at`` (Unix seconds): the first one dates it, the last tells it.
+
+        ``store``: it is the store that failed, so the same may work as soon as that answers.
+        """
         with self._lock:
             since = self._known.get(what, (at, ""))[0]
-            self._known[what] = (since, text)
+            self._known[what] = (since, without_secrets(text))
+            (self._of_store.add if store else self._of_store.discard)(what)
+
+    def of_store(self) -> frozenset[str]:
+        """Whose last failure was the store's."""
+        with self._lock:
+            return frozenset(self._of_store)
 
     def end(self, what: str) -> None:
         """Note that it works again."""
         with self._lock:
             self._known.pop(what, None)
+            self._of_store.discard(what)
 
     def told(self) -> list[str]:
         """Each trouble as a line, the oldest first; jobs that share a cause share a line."""

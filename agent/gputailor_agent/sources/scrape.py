@@ -8,7 +8,8 @@ with ``dns+`` are resolved at every round to one target per address.
 
 import ssl
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from typing import Final, Self
@@ -16,10 +17,12 @@ from typing import Final, Self
 import httpx
 import msgspec
 
+from gputailor_agent.model.addresses import public
 from gputailor_agent.model.usage import Page
 from gputailor_agent.sources.exposition import PageReader
 from gputailor_agent.sources.lines import batches
 from gputailor_agent.sources.problems import ProblemList
+from gputailor_agent.sources.prometheus.access import PrometheusError
 from gputailor_agent.sources.resolving import (
     DNS,
     Address,
@@ -51,6 +54,7 @@ class FailureReason(StrEnum):
     BROKEN = "broken"  # the connection ended early, or the answer is no HTTP
     ADDRESS = "address"  # the target is no address
     DNS = "dns"  # its name has none
+    CREDENTIALS = "credentials"  # what is to be shown to it cannot be read
 
 
 class ScrapeFailure(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,17 +88,23 @@ def target_url(target: str) -> httpx.URL:
     except httpx.InvalidURL as error:
         raise ValueError(str(error)) from error
     if url.scheme not in {"http", "https"} or not url.host:
-        raise ValueError(f"{target!r} is no address; expected http://host:port/metrics")
+        raise ValueError(f"{public(target)!r} is no address; expected http://host:port/metrics")
     return url.copy_with(path="/metrics") if url.path in {"", "/"} else url
-
-
-def _public(url: httpx.URL) -> str:
-    """The address without a password."""
-    return str(url.copy_with(username=None, password=None))
 
 
 def _name(target: Address | ScrapeFailure) -> str:
     return target.target if isinstance(target, ScrapeFailure) else str(target.url)
+
+
+def _names(urls: Iterable[str]) -> dict[str, str]:
+    """Each URL as it may be shown; those that differ only in what is masked are numbered."""
+    names: dict[str, str] = {}
+    taken: Counter[str] = Counter()
+    for url in urls:
+        shown = public(url)
+        taken[shown] += 1
+        names[url] = shown if taken[shown] == 1 else f"{shown} #{taken[shown]}"
+    return names
 
 
 def _host_header(target: Address) -> str:
@@ -107,7 +117,8 @@ class ScrapeSource:
 
     A target is ``host:port`` or a URL, which may carry ``user:password@``; with ``dns+`` in front
     of a URL it stands for every address of its host. ``verify`` is what httpx takes: True, False,
-    or an ``ssl.SSLContext`` with the CA of the exporters.
+    or an ``ssl.SSLContext`` with the CA of the exporters. ``auth`` is shown to all of them, in
+    place of what a URL carries; where it raises ``PrometheusError``, the target fails by that.
     """
 
     def __init__(
@@ -117,6 +128,7 @@ class ScrapeSource:
         timeout_seconds: float = 5.0,
         *,
         verify: bool | ssl.SSLContext = True,
+        auth: httpx.Auth | None = None,
         largest_bytes: int = _LARGEST,
         resolver: Resolver = system_resolver,
     ) -> None:
@@ -126,6 +138,7 @@ class ScrapeSource:
         self._largest = largest_bytes
         self._resolver = resolver
         self._readers: dict[str, PageReader] = {}
+        self._names: dict[str, str] = {}  # of each URL, as metrics, logs and the rollup know it
         at_once = _AT_ONCE if any(map(is_dns, self._targets)) else len(self._targets) or 1
         self._client = httpx.Client(
             timeout=httpx.Timeout(timeout_seconds),
@@ -134,6 +147,7 @@ class ScrapeSource:
             ),
             headers={"Accept": ACCEPT, "Accept-Encoding": "gzip", "User-Agent": "gputailor-agent"},
             verify=verify,
+            auth=auth,
             trust_env=False,  # exporters are neighbours: no proxy stands between
         )
         self._pool = ThreadPoolExecutor(
@@ -168,6 +182,7 @@ class ScrapeSource:
 
         found = [one for part in self._pool.map(self._found, self._targets) for one in part]
         asked = list({_name(one): one for one in found}.values())
+        self._names = _names(str(one.url) for one in asked if isinstance(one, Address))
         results = list(self._pool.map(ask, asked))
         self._readers = {
             key: reader for key, reader in self._readers.items() if key in set(map(_name, asked))
@@ -186,15 +201,17 @@ class ScrapeSource:
             reason, text = FailureReason.ADDRESS, str(error)
         except UnresolvedError as error:
             reason, text = FailureReason.DNS, str(error)
-            target = f"{DNS}{_public(url)}"
-        return [ScrapeFailure(target=target.rpartition("@")[2], reason=reason, text=text)]
+            target = f"{DNS}{url}"
+        return [ScrapeFailure(target=public(target), reason=reason, text=text)]
 
     def _ask(self, target: Address, clock: Callable[[], float]) -> Page | ScrapeFailure:
-        shown = _public(target.url)
+        shown = self._names[str(target.url)]
         try:
             return self._page(target, clock)
         except _Refused as refused:
             return ScrapeFailure(target=shown, reason=refused.reason, text=str(refused))
+        except PrometheusError as error:  # a token's file that cannot be read just now
+            return ScrapeFailure(target=shown, reason=FailureReason.CREDENTIALS, text=str(error))
         except httpx.TimeoutException:
             return ScrapeFailure(
                 target=shown,
@@ -222,7 +239,7 @@ class ScrapeSource:
             pieces = list(self._body(response))
         problems = ProblemList()
         if key not in self._readers:
-            self._readers[key] = PageReader(self._cluster, _public(url), problems)
+            self._readers[key] = PageReader(self._cluster, self._names[key], problems)
         reader = self._readers[key]
         reader.problems = problems
         pages = list(reader.read(batches(pieces), at=at, stamped=False))

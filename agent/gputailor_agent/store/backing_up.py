@@ -7,7 +7,8 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from gputailor_agent.store.database import StoreError, explained_on, shown
+from gputailor_agent.store.database import StoreError, explained, explained_on, shown
+from gputailor_agent.store.presence import MovedError
 
 
 def backup(engine: Engine, target: Path) -> None:
@@ -27,7 +28,7 @@ def backup(engine: Engine, target: Path) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         part.unlink(missing_ok=True)
-        with engine.connect() as connection, closing(sqlite3.connect(part)) as copy:
+        with engine.begin() as connection, closing(sqlite3.connect(part)) as copy:
             source = connection.connection.driver_connection
             assert isinstance(source, sqlite3.Connection)
             source.backup(copy)  # in one step: a reader, whom a writer does not wait for
@@ -36,6 +37,9 @@ def backup(engine: Engine, target: Path) -> None:
     except sqlite3.Error as error:
         part.unlink(missing_ok=True)
         raise explained_on(error, str(target)) from error
+    except MovedError as error:
+        part.unlink(missing_ok=True)
+        raise explained(error, engine) from error
     except OSError as error:
         part.unlink(missing_ok=True)
         raise StoreError(f"the copy {target} cannot be made: {error.strerror}") from error

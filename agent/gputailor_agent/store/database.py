@@ -1,45 +1,28 @@
-"""Opens a database, makes or migrates its tables, and says clearly why it cannot.
-
-SQLite: write-ahead log (readers never wait for the writer), full sync (what was committed survives
-a power cut), a busy timeout, and ``BEGIN IMMEDIATE`` for writers, so that two of them queue instead
-of failing half-way. A file of another program is never touched: ours carries an application id.
-"""
+"""Where a store is, how transactions are begun, and in words why one cannot be used."""
 
 import sqlite3
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, select, text
+from sqlalchemy import Engine
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from gputailor_agent.store.presence import MovedError, Presence
-from gputailor_agent.store.tables import SCHEMA
+from gputailor_agent.model.addresses import public
+from gputailor_agent.store.presence import MovedError
 
 #: "GPUt", in the header of our SQLite files.
 APPLICATION_ID: Final = 0x47505574
 BUSY_SECONDS: Final = 30.0
 MEMORY: Final = "sqlite://"
 
-_RECYCLE_SECONDS: Final = 1800
-#: Set for each connection unless the URL has ``options`` of its own: nothing hangs for good.
-_POSTGRESQL: Final[dict[str, Any]] = {
-    "application_name": "gputailor",
-    "connect_timeout": 10,
-    "keepalives_idle": 30,
-    "keepalives_interval": 10,
-    "keepalives_count": 3,
-    "options": f"-c statement_timeout=600s -c lock_timeout={BUSY_SECONDS:.0f}s "
-    "-c idle_in_transaction_session_timeout=600s",
-}
-
 _HINTS: Final = {
     "file is not a database": "it is no SQLite file, or it is damaged: move it away or restore "
     "a copy",
     "malformed": "it is damaged: move it away or restore a copy",
     "unable to open": "check that the folder exists and that this user may write to it",
+    "read-only transaction": "this command only reads; another one is needed to write",
     "readonly": "this user may not write to the file or its folder",
     "read-only": "this user may not write to it",
     "locked": "another process holds it in the middle of writing; stop that one or try again",
@@ -53,15 +36,15 @@ _HINTS: Final = {
     "resolve host": "is the host's name right?",
     "authentication": "give the password by a file (PGPASSFILE or passfile= in the URL)",
     "password": "give the password by a file (PGPASSFILE or passfile= in the URL)",
-    "permission denied": "grant this user the right to create and write tables in its schema",
+    "permission denied": "grant this user the right to read the tables (commands that read need "
+    "no more), an agent the right to create and write them in its schema",
     "does not exist": "create the database and the user, then try again",
+    "QueuePool": "all connections are in use, or none can be had; it is tried again later",
     "terminat": "the database went away; the agent connects again by itself",
     "closed": "the database went away; the agent connects again by itself",
 }
 
 _LOCKED: Final = ("database is locked", "lock timeout")
-
-_VERSION_TABLE: Final = "alembic_version"
 
 
 class StoreError(Exception):
@@ -82,9 +65,9 @@ def store_url(where: str | Path) -> URL:
         text_form = f"postgresql+psycopg://{rest}"
     try:
         url = make_url(text_form)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:  # the second: a port that is no number
         raise StoreError(
-            f"the store's address {text_form!r} is no database URL; write a file path, "
+            f"the store's address {public(text_form)!r} is no database URL; write a file path, "
             "sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
         ) from error
     if url.get_backend_name() not in {"sqlite", "postgresql"}:
@@ -116,79 +99,11 @@ def shown(url: URL) -> str:
     return url.set(query=query).render_as_string(hide_password=True)
 
 
-def open_engine(where: str | Path) -> Engine:
-    """Open the store at a path or URL, with its tables at the newest schema."""
+def named(where: str | Path) -> str:
+    """A store as messages name it: its file, or its address without passwords."""
     url = store_url(where)
-    name = shown(url)
     file = sqlite_file(url)
-    if file is not None:
-        name = str(file)
-        _prepare_folder(file)
-    try:
-        engine = _engine(url)
-    except (NoSuchModuleError, ModuleNotFoundError) as error:
-        raise StoreError(f"no driver for {name} is installed: {error}") from error
-    if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _configure_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
-    try:
-        _bring_up(engine, name)
-    except (DBAPIError, sqlite3.Error) as error:
-        engine.dispose()
-        raise explained_on(error, name) from error
-    except StoreError:
-        engine.dispose()
-        raise
-    if file is not None:
-        presence = Presence(file)
-        event.listen(engine, "do_connect", presence.connecting)
-        event.listen(engine, "begin", presence.beginning, insert=True)
-    return engine
-
-
-def _engine(url: URL) -> Engine:
-    if url.get_backend_name() == "sqlite" and url.database in {None, "", ":memory:"}:
-        shared = {"check_same_thread": False}
-        return create_engine(url, poolclass=StaticPool, connect_args=shared)
-    if url.get_backend_name() == "sqlite":
-        return create_engine(url)
-    # A connection that went (a restart, a fail-over, a firewall) is found out and made anew.
-    return create_engine(
-        url,
-        pool_pre_ping=True,
-        pool_recycle=_RECYCLE_SECONDS,
-        pool_size=4,
-        max_overflow=4,
-        pool_timeout=BUSY_SECONDS,
-        connect_args={} if "options" in url.query else _POSTGRESQL,
-    )
-
-
-def _prepare_folder(path: Path) -> None:
-    if path.is_dir():
-        raise StoreError(f"{path} is a folder; name a file in it, e.g. {path / 'gputailor.db'}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(
-            f"the folder {path.parent} for the store cannot be made: {error.strerror}; "
-            "name another file"
-        ) from error
-
-
-def _configure_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # SQLAlchemy begins and ends transactions, not the driver
-    cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
-    cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA synchronous = FULL")
-    cursor.execute("PRAGMA foreign_keys = ON")
-    cursor.close()
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("gputailor_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    return shown(url) if file is None else str(file)
 
 
 def writer(engine: Engine) -> Engine:
@@ -218,48 +133,6 @@ def vacuum(engine: Engine) -> None:
             connection.exec_driver_sql("VACUUM (ANALYZE)")
     except (DBAPIError, sqlite3.Error) as error:
         raise explained(error, engine) from error
-
-
-def _bring_up(engine: Engine, name: str) -> None:
-    with engine.begin() as connection:
-        if _schema(connection, name) == SCHEMA:
-            return
-    with writer(engine).begin() as connection:  # another process may have migrated meanwhile
-        if connection.dialect.name == "postgresql":
-            connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
-        if _schema(connection, name) != SCHEMA:
-            _migrate(connection)
-
-
-def _schema(connection: Connection, name: str) -> str | None:
-    """Return the schema's version, None for an empty database; raises for a foreign one."""
-    tables = set(inspect(connection).get_table_names())
-    if not tables:
-        return None
-    own = "usage_hourly" in tables and _VERSION_TABLE in tables
-    if connection.dialect.name == "sqlite":
-        marked = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
-        own = own and marked == APPLICATION_ID
-    if not own:
-        raise StoreError(
-            f"{name} is a database of another program (tables: {', '.join(sorted(tables)[:5])}); "
-            "name another file, it was left as it is"
-        )
-    version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    if version is not None and str(version) > SCHEMA:
-        raise StoreError(
-            f"{name} was written by a newer GPU Tailor (schema {version}, this one knows "
-            f"{SCHEMA}); upgrade gputailor or name another file"
-        )
-    return None if version is None else str(version)
-
-
-def _migrate(connection: Connection) -> None:
-    from gputailor_agent.store.migrating import upgrade  # noqa: PLC0415 - Alembic takes 0.2 s to load
-
-    upgrade(connection)
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
 def explained_on(error: Exception, name: str) -> StoreError:

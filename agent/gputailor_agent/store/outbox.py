@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Table, and_, delete, exists, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from gputailor_agent.store.outbox_tables import contents, holders, outbox, spells
+from gputailor_agent.store.outbox_tables import contents, faults, holders, outbox, spells
 from gputailor_agent.store.writing import Transaction
 
 WAITING: Final = "waiting"
@@ -54,6 +54,22 @@ class Spell(msgspec.Struct, frozen=True, kw_only=True):
     since: float
     lasting: bool
     told: bool
+    told_at: float | None
+    seen_at: float
+
+
+class FaultSpell(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault of devices of a workload, while it lasts. Times are Unix seconds.
+
+    ``level``: errors counted when it was last told of; 0 where nothing is counted. ``told_at``
+    None: not yet.
+    """
+
+    workload_id: str
+    fault: str  # "xid/79", "throttled"
+    since: float
+    lasting: bool
+    level: float
     told_at: float | None
     seen_at: float
 
@@ -183,9 +199,11 @@ class Outbox:
         self._tidy(letter)
 
     def drop_old(self, cluster: str, now: float) -> None:
-        """Forget letters as old as the oldest reports."""
+        """Forget letters, and faults that ended, as old as the oldest reports."""
         old = and_(outbox.c.cluster == cluster, outbox.c.made_at < now - _KEEP_SECONDS)
         self._connection.execute(delete(outbox).where(old))
+        gone = and_(faults.c.cluster == cluster, faults.c.seen_at < now - _KEEP_SECONDS)
+        self._connection.execute(delete(faults).where(gone))
 
     def spells(self, cluster: str) -> dict[str, Spell]:
         """The newest idle spell of every workload that ever had one."""
@@ -209,6 +227,23 @@ class Outbox:
             key = and_(spells.c.cluster == cluster, spells.c.workload_id == spell.workload_id)
             if not self._insert(spells, row):
                 self._connection.execute(update(spells).where(key).values(**row))
+
+    def faults(self, cluster: str) -> dict[tuple[str, str], FaultSpell]:
+        """What is known of faults, by workload and fault."""
+        found = self._connection.execute(select(faults).where(faults.c.cluster == cluster))
+        names = FaultSpell.__struct_fields__
+        return {
+            (row.workload_id, row.fault): FaultSpell(**{name: getattr(row, name) for name in names})
+            for row in found
+        }
+
+    def put_faults(self, cluster: str, changed: Iterable[FaultSpell]) -> None:
+        """Write faults over what was known of them."""
+        for one in changed:
+            row = msgspec.structs.asdict(one) | {"cluster": cluster}
+            key = [faults.c[name] == row[name] for name in ("cluster", "workload_id", "fault")]
+            if not self._insert(faults, row):
+                self._connection.execute(update(faults).where(and_(*key)).values(**row))
 
     def _letters(self, query: Any) -> list[Letter]:
         names = Letter.__struct_fields__

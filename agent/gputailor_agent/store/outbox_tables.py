@@ -64,3 +64,17 @@ spells: Final = Table(
     Column("told_at", Double),
     Column("seen_at", Double, nullable=False),
 )
+
+#: A fault of devices that a workload held, and up to how many errors of it were told.
+faults: Final = Table(
+    "fault_spells",
+    metadata,
+    _key("cluster"),
+    _key("workload_id"),
+    _key("fault"),
+    Column("since", Double, nullable=False),
+    Column("lasting", Boolean, nullable=False),
+    Column("level", Double, nullable=False),
+    Column("told_at", Double),
+    Column("seen_at", Double, nullable=False),
+)

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoConnectionError
 
 from gputailor_agent.model.collecting import rare_collections
 from gputailor_agent.model.inventory import Inventory, Resolution
@@ -20,37 +21,45 @@ from gputailor_agent.store.database import (
     MEMORY,
     StoreError,
     explained,
-    open_engine,
+    named,
     snapshots,
     vacuum,
     writer,
 )
 from gputailor_agent.store.lease import Held, held
+from gputailor_agent.store.opening import open_engine
 from gputailor_agent.store.presence import MovedError
 from gputailor_agent.store.reading import KeptReport, Period
 from gputailor_agent.store.usage import StoredUse, UsageReading
 from gputailor_agent.store.writing import Transaction
 
+#: What of the database's is told in words; the second: every connection of the pool is in use.
+_FAILURES: Final = (DBAPIError, NoConnectionError, MovedError)
+
 
 class Store:
     """An open store. Safe to use from several threads; raises ``StoreError`` with a clear text."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, reading: bool = False) -> None:
         self._engine = engine
-        self._writer = writer(engine)
+        self._writer = engine if reading else writer(engine)
         #: Called at the beginning of each transaction; raises where this process may not write.
         self.fence: Callable[[Transaction], None] | None = None
         #: Within each transaction; hears its errors, and how long it takes.
         self.watched: Callable[[], AbstractContextManager[object]] = nullcontext
 
     @classmethod
-    def open(cls, where: str | Path = MEMORY, *, checked: bool = False) -> Self:
+    def open(
+        cls, where: str | Path = MEMORY, *, checked: bool = False, reading: bool = False
+    ) -> Self:
         """Open, make or migrate the store at a file path or database URL.
 
         ``checked``: an SQLite file is read once, to find damage before anything is written to it.
-        Raises ``StoreError`` for a damaged, foreign, newer or unwritable database.
+        ``reading``: nothing is made or written, to the byte; a read-only file or a role that may
+        only SELECT will do. Raises ``StoreError`` for a damaged, foreign, newer or unwritable
+        database, and where it is only read, for an older one.
         """
-        store = cls(open_engine(where))
+        store = cls(open_engine(where, reading=reading), reading=reading)
         try:
             found = store.damage() if checked else []
         except StoreError:
@@ -59,7 +68,7 @@ class Store:
         if found:
             store.close()
             raise StoreError(
-                f"the store {where} is damaged: {found[0]}"
+                f"the store {named(where)} is damaged: {found[0]}"
                 + (f" and {len(found) - 1} more" if found[1:] else "")
                 + "; move it away and restore a copy (gputailor store backup makes copies)"
             )
@@ -97,7 +106,7 @@ class Store:
                     if self.fence is not None:
                         self.fence(made)
                     yield made
-            except (DBAPIError, MovedError) as error:
+            except _FAILURES as error:
                 raise explained(error, self._engine) from error
 
     @contextmanager
@@ -105,7 +114,7 @@ class Store:
         try:
             with snapshots(self._engine).begin() as connection:
                 yield connection
-        except (DBAPIError, MovedError) as error:
+        except _FAILURES as error:
             raise explained(error, self._engine) from error
 
     def damage(self) -> list[str]:

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 #: The schema this program writes; the name of the newest migration.
-SCHEMA: Final = "0006"
+SCHEMA: Final = "0008"
 
 metadata: Final = MetaData()
 

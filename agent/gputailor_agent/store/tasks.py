@@ -49,8 +49,8 @@ def drop_old_periods(tx: Transaction, cluster: str, before: float) -> None:
     tx.connection.execute(delete(periods).where(own, old, ~first))
 
 
-def letters_by_state(tx: Transaction, cluster: str) -> dict[str, int]:
+def letters_by_state(tx: Transaction, *clusters: str) -> dict[str, int]:
     """How many messages wait, were sent or were given up."""
-    query = select(outbox.c.state, func.count()).where(outbox.c.cluster == cluster)
+    query = select(outbox.c.state, func.count()).where(outbox.c.cluster.in_(clusters))
     found = tx.connection.execute(query.group_by(outbox.c.state))
     return {row[0]: row[1] for row in found}

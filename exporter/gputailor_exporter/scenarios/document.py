@@ -135,9 +135,8 @@ class Section:
         """Return one of the allowed words."""
         value, words = self.text(key, default), sorted(allowed)
         if value not in words:
-            near = difflib.get_close_matches(value, words, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise self.fail(key, f"expected one of {', '.join(words)}, found {value!r}{hint}")
+            found = f"{value!r}{_meant(value, words)}"
+            raise self.fail(key, f"expected one of {', '.join(words)}, found {found}")
         return value
 
     def number(
@@ -259,7 +258,12 @@ class Section:
         """Complain about keys nobody asked for."""
         for key in self.values:
             if key not in self.asked:
-                near = difflib.get_close_matches(key, sorted(self.asked), 1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                known = ", ".join(sorted(self.asked))
-                raise self.fail(key, f"unknown key{hint} (known here: {known})")
+                known = sorted(self.asked)
+                hint = _meant(key, known)
+                raise self.fail(key, f"unknown key{hint} (known here: {', '.join(known)})")
+
+
+def _meant(word: str, known: list[str]) -> str:
+    """What a word that there is not may have meant; '' where nothing is like it."""
+    near = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -85,6 +85,15 @@ imagePullSecrets:
 {{- printf "%s-exporter.%s.svc" (include "gputailor.fullname" .) (include "gputailor.exporterNamespace" .) -}}
 {{- end -}}
 
+{{- /* Whether a Secret says where the store is, which is PostgreSQL then: no volume is needed. */ -}}
+{{- define "gputailor.storeIsSecret" -}}
+{{- $files := .Values.agent.secretFiles | default dict -}}
+{{- $secrets := .Values.agent.secretSettings | default dict -}}
+{{- if or .Values.agent.postgresql.existingSecret (hasKey $files "store_file") (hasKey $secrets "store") -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{- /* Name of the exporter's PriorityClass: what is named, else what is made, else none. */ -}}
 {{- define "gputailor.exporterPriority" -}}
 {{- if .Values.exporter.priorityClassName -}}

@@ -96,8 +96,10 @@ class Book:
         ]
 
     def nodes(self, at):
-        node = Node(cluster="test", name="node-1", allocatable={"nvidia.com/gpu": 8.0}, ready=True)
-        return [NodeUse(node, 5.0, 3, ())]
+        offers = {"nvidia.com/gpu": 8.0, "nvidia.com/mig-1g.10gb": 7.0}
+        node = Node(cluster="test", name="node-1", allocatable=offers, ready=True)
+        whole = {"nvidia.com/gpu": 5.0}
+        return [NodeUse(node, whole, {"nvidia.com/gpu": 3}, 3, ())]
 
     def decisions(self):
         return list(self.made.values())

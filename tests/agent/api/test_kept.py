@@ -6,7 +6,7 @@ import pytest
 
 from gputailor_agent.api import timeline
 from gputailor_agent.api.kept import KeptStore, Strip
-from gputailor_agent.api.nodes import line, standing
+from gputailor_agent.api.nodes import line, standing, table
 from gputailor_agent.ledger import DISMISSED
 from gputailor_agent.model.inventory import (
     ContainerSpec,
@@ -172,6 +172,42 @@ def test_a_node_tells_what_is_held_and_free(kept):
     told = line(node)
     assert (told.held, told.pods, told.free, told.devices_seen) == (2.0, 1, 6.0, 2)
     assert standing(told) == "ready"
+
+
+def test_resources_of_a_node_are_never_added_up(kept):
+    (known,) = kept.nodes(WINDOW.end)
+    offers = {"nvidia.com/gpu": 4.0, "nvidia.com/mig-1g.10gb": 14.0}
+    mixed = known._replace(
+        node=Node(cluster="test", name="n", allocatable=offers, ready=True),
+        held={"nvidia.com/mig-1g.10gb": 6.0, "amd.com/gpu": 1.0, "nvidia.com/gpu": 2.0},
+        holders={"nvidia.com/mig-1g.10gb": 6, "amd.com/gpu": 1, "nvidia.com/gpu": 2},
+        pods=9,
+    )
+    told = line(mixed)
+    assert (told.held, told.free) == (None, None)
+    assert [
+        (one.resource, one.offered, one.held, one.free, one.pods) for one in told.by_resource
+    ] == [
+        ("nvidia.com/gpu", 4.0, 2.0, 2.0, 2),
+        ("nvidia.com/mig-1g.10gb", 14.0, 6.0, 8.0, 6),
+        ("amd.com/gpu", 0.0, 1.0, 0.0, 1),
+    ]
+    rows = table([told]).rows
+    assert [row[0] for row in rows] == ["n"] * 3
+    assert [row[4:9] for row in rows] == [
+        ("nvidia.com/gpu", "4", "2", "2", "2"),
+        ("nvidia.com/mig-1g.10gb", "14", "6", "8", "6"),
+        ("amd.com/gpu", "0", "1", "0", "1"),
+    ]
+
+
+def test_a_node_that_says_nothing_of_its_resources_is_one_row_of_unknown(kept):
+    (known,) = kept.nodes(WINDOW.end)
+    silent = known._replace(
+        node=Node(cluster="test", name="n"), held={}, holders={}, pods=0, devices=()
+    )
+    (row,) = table([line(silent)]).rows
+    assert row[3:9] == ("unknown", "unknown", "unknown", "0", "unknown", "0")
 
 
 def test_a_node_that_takes_no_pods_has_nothing_free_and_an_unknown_one_is_unknown(kept):

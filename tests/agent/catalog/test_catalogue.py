@@ -43,6 +43,9 @@ CATALOGUE = load_catalogue()
         ("b300", 268.6, "B300"),
         ("H100_NVLINK_80GB", 80, "H100 SXM5 80GB"),
         ("V100M32", None, "V100 SXM2 32GB"),
+        ("t4g", 16, "T4G"),
+        ("rtx-pro-4500", 32, "RTX PRO 4500 Blackwell"),
+        ("radeon-pro-v520", 8, "Radeon Pro V520"),
         # other vendors' labellers
         ("AMD_Instinct_MI300X_OAM", 192, "MI300X"),
         ("AMD Instinct MI355X", None, "MI355X"),
@@ -53,6 +56,18 @@ CATALOGUE = load_catalogue()
         ("NVIDIA GH200 96GB HBM3", 95.6, "GH200 96GB"),
         ("NVIDIA GH200 480GB", 95.6, "GH200 96GB"),
         ("Tesla V100-PCIE-16GB", 16, "V100 PCIe 16GB"),
+        ("Tesla P100-PCIE-12GB", 12, "P100 PCIe 12GB"),
+        (
+            "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
+            95,
+            "RTX PRO 6000 Blackwell Workstation",
+        ),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 95, "RTX PRO 6000 Blackwell Server"),
+        ("NVIDIA RTX PRO 5000 Blackwell", 47.4, "RTX PRO 5000 Blackwell 48GB"),
+        ("NVIDIA RTX PRO 5000 Blackwell", 71.2, "RTX PRO 5000 Blackwell 72GB"),
+        ("NVIDIA B300 SXM6 AC", 268.6, "B300"),
+        ("NVIDIA H200 NVL", 139.8, "H200 NVL 141GB"),
+        ("HL-325L", 128, "Gaudi3"),
     ],
 )
 def test_a_name_as_drivers_labels_and_price_lists_write_it_leads_to_its_device(
@@ -88,8 +103,7 @@ def test_a_card_of_clearly_another_size_is_not_the_one_of_that_name():
 
 #: Models in price lists for which there are no device figures.
 WITHOUT_FIGURES = {
-    *("qualcomm-ai100", "radeon-pro-v520", "t4g", "rtx-pro-4500"),
-    *("inferentia", "inferentia2", "trainium", "trainium2"),
+    *("qualcomm-ai100", "inferentia", "inferentia2", "trainium", "trainium2"),
 }
 
 

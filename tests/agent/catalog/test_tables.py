@@ -60,7 +60,9 @@ def test_throughputs_belong_to_devices_and_agree_with_their_fp16_figure():
             ratio = float(row["dense_tflops"]) * 1e12 / device.fp16_tensor_flops
             assert ratio == pytest.approx(1, rel=0.03), device.key
         if row["type"] in {"fp8", "int8"} and "bf16" in device.dense_flops:
-            assert device.dense_flops[row["type"]] >= device.dense_flops["bf16"], device.key
+            ultra = device.key.startswith(("B300", "GB300"))  # they gave INT8 up for FP4
+            if not (ultra and row["type"] == "int8"):
+                assert device.dense_flops[row["type"]] >= device.dense_flops["bf16"], device.key
 
 
 @pytest.mark.parametrize(

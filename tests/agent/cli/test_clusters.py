@@ -65,7 +65,7 @@ def test_a_wrong_context_is_told_in_one_line(cluster, kubeconfig, capsys, tmp_pa
     options = ("--kubeconfig", kubeconfig, "--context", "lap")
     code, _, err = run(capsys, "report", "--archive", pages(tmp_path), *options)
     assert code == 1
-    assert "there is no context 'lap' (do you mean 'lab'?)" in err
+    assert "there is no context 'lap' (did you mean lab?)" in err
 
 
 def test_files_and_a_live_cluster_together_are_wrong_usage(tmp_path):
@@ -81,7 +81,7 @@ def test_files_and_a_live_cluster_together_are_wrong_usage(tmp_path):
         ({}, True, True),
         ({"context": "lab"}, False, True),
         ({"namespaces": "a,b"}, False, True),
-        ({"inventory": "x.json"}, True, False),
+        ({"inventory": __file__}, True, False),
         ({"kubernetes": False}, True, False),
         ({"kubernetes": True}, False, True),
     ],

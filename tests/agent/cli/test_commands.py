@@ -164,7 +164,7 @@ def test_reading_a_store_that_is_not_there_makes_none(capsys, tmp_path, where):
     path = tmp_path / "folder" / "none.db"
     code, out, err = run(capsys, "report", "--store", where.format(path))
     assert (code, out) == (1, "")
-    assert f"error: --store: {path} does not exist" in err
+    assert f"error: {path} does not exist; gputailor serve" in err
     assert not path.parent.exists()
 
 
@@ -261,8 +261,8 @@ def test_own_thresholds_decide_and_are_shown_as_set(capsys, tmp_path, form):
         ("idle: {warn_minutes: -5}", "expected 0 or more, found -5"),
         ("[1, 2]", "expected YAML such as"),
         ("idle: [", "is not YAML"),
-        ("nonsense: {a: 1}", "no such rule; the rules are: idle"),
-        ("idle: {nonsense: 1}", "no such threshold; idle has: coverage"),
+        ("nonsense: {a: 1}", "no such rule; there are: idle"),
+        ("idle: {nonsense: 1}", "no such threshold; there are: coverage"),
         ("idle: {coverage: x}", "idle.coverage: expected a number, found 'x'"),
         ("idle: {coverage: true}", "expected a number, found True"),
         ("idle: {coverage: .nan}", "expected a number, found nan"),

@@ -117,6 +117,16 @@ def test_channels_teams_and_quiet_hours_come_from_files(tmp_path):
         ("teams_file: FOLDER/unknown.yaml", "vision: 'chat' is no mail address and no channel"),
         ("teams_file: FOLDER/number.yaml", "vision: expected addresses and channels"),
         ("teams_file: FOLDER/mail.yaml", "teams_file names mail addresses, but there is no"),
+        ("channels_file: FOLDER/strange.yaml", "channels_file, chat: expected a URL, or {url: …"),
+        ("channels_file: FOLDER/asked.yaml", "channels_file, chat: expected a URL, or {url: …"),
+        ("notify: {team-a: chat}", "notify.team-a: 'chat' is no mail address and no channel"),
+        ("objects_url: bucket", "objects_url: expected s3://BUCKET"),
+        ("objects_endpoint: https://s3.example.org", "but no objects_url"),
+        ("objects_url: s3://abc\nobjects_endpoint: s3.example.org", "objects_endpoint: expected a"),
+        (
+            "objects_url: s3://abc\nobjects_credentials_file: FOLDER/nonsense",
+            "objects_credentials_file: FOLDER/nonsense is no file of credentials",
+        ),
         ("quiet_hours: at night", "quiet_hours: expected hours such as 22:00-07:00"),
         ("notices_at_once: 0", "notices_at_once"),
         ("webhook_secret_file: FOLDER/empty", "is empty"),
@@ -129,6 +139,8 @@ def test_wrong_channels_teams_and_hours_are_told_by_name(tmp_path, text, told):
         "broken.yaml": "a: SECRET\nb: [SECRET",
         "chats.yaml": "chat: https://example.org/SECRET",
         "list.yaml": "[a]",
+        "strange.yaml": f'chat: {{url: "{SLACK}", reports: true}}',
+        "asked.yaml": f'chat: {{url: "{SLACK}", workloads: SECRET}}',
         "unknown.yaml": "vision: [chat]",
         "number.yaml": "vision: 3",
         "mail.yaml": "vision: a@example.org",
@@ -138,5 +150,36 @@ def test_wrong_channels_teams_and_hours_are_told_by_name(tmp_path, text, told):
         (tmp_path / name).write_text(held, "utf-8")
     with pytest.raises(UsageError) as error:
         load_settings({}, config(tmp_path, text.replace("FOLDER", str(tmp_path))))
-    assert told in str(error.value)
+    assert told.replace("FOLDER", str(tmp_path)) in str(error.value)
     assert "SECRET" not in str(error.value)
+
+
+def test_a_channel_may_be_there_for_workloads(tmp_path):
+    chats = tmp_path / "chats"
+    chats.write_text(f'all: "{SLACK}"\nopen: {{url: "{SLACK}", workloads: true}}\n', "utf-8")
+    text = f"channels_file: {chats}\nnotify: {{team-a: all}}\nsevere_in_quiet_hours: true\n"
+    found = load_settings({}, config(tmp_path, text)).delivery
+    assert (set(found.channels), found.open_channels) == ({"all", "open"}, {"open"})
+    assert found.whole.channels == ("all",)
+    assert found.notify == {"team-a": "all"}
+    assert found.severe_in_quiet_hours
+
+
+def test_reports_are_kept_in_a_folder_and_an_object_store(tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("[default]\naws_access_key_id = A\naws_secret_access_key = SECRET\n")
+    text = (
+        f"report_folder: {tmp_path}/kept\nobjects_url: s3://reports/gpu/\n"
+        f"objects_endpoint: https://s3.example.org:9000/\nobjects_credentials_file: {keys}\n"
+        "objects_region: eu-1\nobjects_path_style: false\n"
+    )
+    settings = load_settings({}, config(tmp_path, text))
+    found = settings.delivery
+    assert found.wanted
+    assert found.folder == tmp_path / "kept"
+    kept = found.objects
+    assert (kept.bucket, kept.prefix, kept.region) == ("reports", "gpu", "eu-1")
+    assert (kept.endpoint, kept.path_style) == ("https://s3.example.org:9000", False)
+    assert found.objects_name == "s3://reports/gpu at s3.example.org:9000"
+    for shown in (repr(settings), repr(found), settings.model_dump_json()):
+        assert "SECRET" not in shown

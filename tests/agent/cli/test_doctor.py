@@ -7,8 +7,10 @@ import pytest
 import yaml
 
 from gputailor_agent.cli import app, checks, cluster_checks, doctor, prometheus_checks
+from gputailor_agent.cli.cluster_checks import WRITING
 from gputailor_agent.cli.clusters import ClusterAccess
 from gputailor_agent.cli.histories import PrometheusAccess
+from gputailor_agent.inventory.live.writing_rights import FEATURES
 from tests.agent.cli.name_server import prometheus_with
 from tests.agent.inventory.live.api_server import ApiServer, Fault, status
 from tests.agent.inventory.live.conftest import kubeconfig_of
@@ -231,6 +233,45 @@ def test_a_wrong_context_is_a_problem_that_names_those_there_are(cluster):
     assert check.standing == "problem"
     assert "there is no context 'lap'" in check.found
     assert check.advice.startswith("contexts there are: lab; or work from files")
+
+
+def test_what_settings_ask_to_write_is_checked_only_then(cluster):
+    cluster.granted = lambda attributes: attributes["verb"] in {"get", "list", "watch"}
+    assert WRITING not in {one.name for one in cluster_checks.cluster_checks(ClusterAccess())}
+    found = cluster_checks.cluster_checks(ClusterAccess(), FEATURES)
+    events, *owners = [one for one in found if one.name == WRITING]
+    assert events.standing == "problem"
+    assert events.found == (
+        "create, patch on events.events.k8s.io not granted in all namespaces: kubernetes_events is "
+        "on, but no Event is written"
+    )
+    assert events.advice.startswith("set agent.settings.kubernetes_events in the chart's values")
+    assert "patch on replicasets.apps, deployments.apps" in owners[0].found
+
+
+def test_rights_to_write_that_are_there_are_told(cluster):
+    *_, found = cluster_checks.cluster_checks(ClusterAccess(), FEATURES)
+    assert (found.name, found.standing) == (WRITING, "ok")
+    assert found.found.startswith("kubernetes_events and kubernetes_annotations: everything")
+
+
+def test_the_agents_settings_say_what_rights_are_needed(cluster, tmp_path):
+    cluster.granted = lambda attributes: attributes["resource"] != "events"
+    config = tmp_path / "agent.yaml"
+    config.write_text("kubernetes_events: true\nkubernetes_annotations: true\n")
+    found = list(doctor.all_checks(None, [], ClusterAccess(), PrometheusAccess(), config))
+    (told,) = [one for one in found if one.name == WRITING]
+    assert "events.events.k8s.io" in told.found
+    assert told.standing == "problem"
+
+
+def test_settings_that_cannot_be_read_are_a_problem_and_the_rest_is_checked(cluster, tmp_path):
+    config = tmp_path / "agent.yaml"
+    config.write_text("kubernetes_event: true\n")
+    found = list(doctor.all_checks(None, [], ClusterAccess(), PrometheusAccess(), config))
+    (told,) = [one for one in found if one.name == "settings"]
+    assert "kubernetes_event" in told.found
+    assert any(one.name == "Kubernetes" and one.standing == "ok" for one in found)
 
 
 def test_a_prometheus_that_does_not_answer_is_a_problem():

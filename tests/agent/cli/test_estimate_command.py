@@ -38,7 +38,7 @@ def values(capsys, *arguments):
 
 
 def test_serving_a_configuration_shows_parts_cards_and_price(capsys):
-    code, out, err = run(capsys, "config.json", "--sequence", 8192, "--batch", 16)
+    code, out, err = run(capsys, "config.json", "--sequence", 8192, "--batch", 16, "--shown", 99)
     assert (code, err) == (0, "")
     for word in ("weights", "KV cache", "total", "L40S", "USD", "fits", "What would make it fit"):
         assert word in out
@@ -143,3 +143,34 @@ def test_no_parameters_are_no_model(capsys):
     code, _, err = run(capsys, "0B")
     assert code == 2
     assert "a parameter count such as 7B" in err
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ("--precision", "bf16"), ("--optimizer", "adamw"), ("--zero", 3), ("--lora", 8),
+        ("--quantise", "nf4"), ("--checkpointing", "full"), ("--attention", "flash"),
+        ("--fused-loss",),
+    ],
+)  # fmt: skip
+def test_an_option_of_training_is_refused_where_serving_is_estimated(capsys, said):
+    """Even one that says the default: whoever gives it believes that it counts."""
+    code, out, err = run(capsys, "config.json", *said)
+    assert (code, out) == (2, "")
+    assert f"{said[0]}: an option of training, and this estimates serving" in err
+    assert "--train" in err
+    assert run(capsys, "config.json", "--train", "--lora", 8, "--gpus", 2, *said)[0] == 0
+
+
+@pytest.mark.parametrize("said", [("--weights", "fp8"), ("--cache", "bf16"), ("--prefill", 512)])
+def test_an_option_of_serving_is_refused_where_training_is_estimated(capsys, said):
+    code, out, err = run(capsys, "config.json", "--train", *said)
+    assert (code, out) == (2, "")
+    assert f"{said[0]}: an option of serving, and this estimates training" in err
+    assert run(capsys, "config.json", *said)[0] == 0
+
+
+def test_every_option_that_does_not_apply_is_named(capsys):
+    _, _, err = run(capsys, "7B", "--serve", "--optimizer", "lion", "--zero", 1)
+    assert "--optimizer, --zero: options of training" in err
+    assert "leave them out" in err

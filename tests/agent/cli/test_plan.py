@@ -68,8 +68,8 @@ def test_other_prices_make_another_answer(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--allow", "idel"], "--allow: no rule 'idel'; the rules are: idle, "),
-        (["--deny", "idle,"], "--deny: no rule ''"),
+        (["--allow", "idel"], "--allow: there is no rule 'idel'; did you mean idle?"),
+        (["--deny", "idle,"], "--deny: there is no rule ''; there are: idle, "),
         (["--output", "csv"], "--output: expected table, markdown, json"),
     ],
 )
@@ -87,3 +87,10 @@ def test_explain_cluster_tells_of_free_gpus_with_every_number(capsys, tmp_path):
         assert (code, err) == (0, "")
         assert "Unallocated GPUs (unallocated)" in out
         assert "GPUs free in every hour" in out
+
+
+def test_a_plan_speaks_chinese_and_fails_a_pipeline_on_its_figures(capsys, tmp_path):
+    code, out, err = run(capsys, tmp_path, "--language", "zh", "--fail-on", "findings>0")
+    assert code == 3
+    assert "可节省" in out or "节省" in out
+    assert "--fail-on findings>0: 1" in err

@@ -5,6 +5,7 @@ import logging
 import sys
 
 import pytest
+from msgspec.structs import replace
 
 from gputailor_agent.cli.app import run
 from gputailor_agent.cli.errors import UsageError
@@ -12,12 +13,16 @@ from gputailor_agent.cli.logs import JsonLines
 from gputailor_agent.cli.reloading import merged, unchanged
 from gputailor_agent.cli.running import RELOADED
 from gputailor_agent.cli.settings import AgentSettings, load_settings
+from gputailor_agent.model.ledger import Decision, Entry, Period, Prediction, Setup, State
 from gputailor_agent.store import Store
 from gputailor_agent.store.ledger import Ledger
 from gputailor_agent.store.tasks import Task, put_tasks
 from tests.agent.reports.plans import sample_plan
 
 PLAN = sample_plan()
+TRAIN = "team-b/Job/train/trainer"  # its finding: too_many_gpus
+OLD = "team-a/Deployment/old/main"  # idle, and smaller_gpu beside it
+GOOD = "team-c/Job/good/main"  # nothing was found
 
 
 @pytest.fixture(autouse=True)
@@ -173,14 +178,13 @@ def decisions(store):
 
 
 def test_a_dismissal_is_kept_with_its_reason_and_can_be_taken_back(store, command):
-    workload = PLAN.verdicts[0].workload.id
-    about = (workload, "too-many-gpus", "--store", store, "--cluster", PLAN.cluster)
+    about = (TRAIN, "too-many-gpus", "--store", store, "--cluster", PLAN.cluster)
     code, _, err = command("dismiss", *about, "--reason", "on call", "--until", "2999-01-01")
     assert code == 0
     assert "dismissed until 2999-01-01" in err
     (made,) = decisions(store)
     assert (made.workload_id, made.rule, made.kind, made.reason) == (
-        workload,
+        TRAIN,
         "too_many_gpus",
         "dismissed",
         "on call",
@@ -201,8 +205,7 @@ def test_a_dismissal_is_kept_with_its_reason_and_can_be_taken_back(store, comman
     ],
 )
 def test_a_dismissal_that_cannot_be_meant_is_explained(store, command, arguments, told):
-    workload = PLAN.verdicts[0].workload.id
-    given = [one.format(workload=workload) for one in arguments]
+    given = [one.format(workload=OLD) for one in arguments]
     code, _, err = command("dismiss", *given, "--store", store, "--cluster", PLAN.cluster)
     assert code != 0
     assert told in err
@@ -210,10 +213,87 @@ def test_a_dismissal_that_cannot_be_meant_is_explained(store, command, arguments
 
 
 def test_an_acknowledged_finding_and_the_ledger_are_shown(store, command):
-    workload = PLAN.verdicts[0].workload.id
+    workload = OLD
     about = ("--store", store, "--cluster", PLAN.cluster)
     assert command("acknowledge", workload, "idle", "--note", "next sprint", *about)[0] == 0
     assert decisions(store)[0].kind == "acknowledged"
     code, out, _ = command("ledger", *about)
     assert code == 0
     assert "Nothing was found yet" in out
+
+
+@pytest.mark.parametrize("decide", [("acknowledge",), ("dismiss", "--reason", "x")])
+def test_of_a_finding_that_there_is_not_nothing_is_decided_unless_anyway(store, command, decide):
+    name, *more = decide
+    about = (*more, "--store", store, "--cluster", PLAN.cluster)
+    code, _, err = command(name, OLD, "health", *about)
+    assert code == 2
+    assert f"{OLD} has no finding of health; there are: idle, smaller_gpu" in err
+    code, _, err = command(name, OLD, "smaller-gpus", *about)
+    assert (code, "there is no rule 'smaller-gpus'; did you mean smaller_gpu" in err) == (2, True)
+    code, _, err = command(name, GOOD, "idle", *about)
+    assert (code, f"{GOOD} has no finding of idle; it has none" in err) == (2, True)
+    assert decisions(store) == []
+    assert command(name, GOOD, "idle", "--anyway", *about)[0] == 0
+    assert [(one.workload_id, one.rule) for one in decisions(store)] == [(GOOD, "idle")]
+
+
+@pytest.mark.parametrize("dismissed", ["idle", "all"])
+def test_an_acknowledgement_does_not_take_a_dismissals_place_without_a_word(
+    store, command, dismissed
+):
+    about = ("--store", store, "--cluster", PLAN.cluster)
+    assert command("dismiss", OLD, dismissed, "--reason", "on call", *about)[0] == 0
+    code, _, err = command("acknowledge", OLD, "idle", *about)
+    assert code == 2
+    assert f"{OLD}, {dismissed}: it was dismissed by " in err
+    assert f": on call. Take that back first (gputailor dismiss {OLD} {dismissed}" in err
+    assert [one.kind for one in decisions(store)] == ["dismissed"]
+    assert command("dismiss", OLD, dismissed, "--withdraw", *about)[0] == 0
+    assert command("acknowledge", OLD, "idle", *about)[0] == 0
+    assert command("dismiss", OLD, "idle", "--reason", "after all", *about)[0] == 0
+    assert [one.kind for one in decisions(store)] == ["dismissed"]
+
+
+def test_a_dismissal_that_is_over_is_no_hindrance(store, command):
+    about = ("--store", store, "--cluster", PLAN.cluster)
+    with Store.open(store) as opened, opened.transaction() as tx:
+        Ledger(tx).decide(
+            PLAN.cluster,
+            Decision(workload_id=OLD, rule="idle", kind="dismissed", reason="x", decided_by="me",
+                     decided_at=1.0, until=2.0),
+        )  # fmt: skip
+    assert command("acknowledge", OLD, "idle", *about)[0] == 0
+
+
+def test_reading_commands_leave_the_store_as_it_is(store, command, tmp_path):
+    before = store.read_bytes()
+    about = ("--store", store, "--cluster", PLAN.cluster)
+    for read in (("tasks", *about), ("ledger", *about), ("store", "check", "--store", store)):
+        assert command(*read)[0] == 0
+    command("report", *about)  # there is no usage in it
+    command("doctor", "--store", store)
+    assert store.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["g.db"]
+
+
+def test_the_ledger_tells_what_was_decided_since_the_agent_looked(store, command):
+    """It looks once an hour: until then somebody who dismissed a finding sees that it was heard."""
+    entry = Entry(
+        cluster=PLAN.cluster, workload_id=OLD, rule="idle", number=1, state=State.OPEN,
+        opened_at=1.0, changed_at=1.0, seen_at=1.0, updated_at=1.0,
+        prediction=Prediction(made_at=1.0, confidence="high", gpu_hours_per_month=730.0,
+                              money_per_month=None, slowdown=None, change="release"),
+        before=Period(setup=Setup(gpus_per_pod=1, pods=1, gpus=1)),
+    )  # fmt: skip
+    with Store.open(store) as opened, opened.transaction() as tx:
+        Ledger(tx).put([entry])
+    about = ("--store", store, "--cluster", PLAN.cluster)
+    assert command("dismiss", OLD, "idle", "--reason", "on call", *about)[0] == 0
+    told = " ".join(command("ledger", *about)[1].split())
+    assert "dismissed: on call" in told
+    with Store.open(store) as opened, opened.transaction() as tx:
+        Ledger(tx).put([replace(entry, state=State.DISMISSED, updated_at=9e9, reason="heard")])
+    told = " ".join(command("ledger", *about)[1].split())
+    assert "heard" in told
+    assert "on call" not in told

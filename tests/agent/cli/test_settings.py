@@ -12,6 +12,9 @@ from gputailor_agent.cli import serve
 from gputailor_agent.cli.app import build
 from gputailor_agent.cli.delivery import DeliveryKeys
 from gputailor_agent.cli.errors import UsageError
+from gputailor_agent.cli.kubernetes import KubernetesKeys
+from gputailor_agent.cli.placing import PlaceKeys
+from gputailor_agent.cli.scraping import ScrapingKeys
 from gputailor_agent.cli.serve import service_settings
 from gputailor_agent.cli.settings import (
     AgentSettings,
@@ -108,7 +111,7 @@ def test_every_wrong_value_is_told_in_words_of_ours(tmp_path):
 
 
 def test_prices_that_are_not_there_are_told_at_once(tmp_path):
-    with pytest.raises(UsageError, match=r"settings: prices: nowhere\.csv does not exist"):
+    with pytest.raises(UsageError, match=r"prices: nowhere\.csv does not exist"):
         load_settings({}, config(tmp_path, "prices: nowhere.csv\n"))
 
 
@@ -142,8 +145,8 @@ def test_thresholds_come_from_file_environment_and_flags_and_add_up(tmp_path, mo
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('{"idel": {}}', "no such rule; the rules are: .*idle"),
-        ('{"idle": {"warn": 1}}', "idle.warn: no such threshold; idle has: .*warn_minutes"),
+        ('{"idel": {}}', "no such rule; did you mean idle"),
+        ('{"idle": {"warn": 1}}', "idle.warn: no such threshold; there are: .*warn_minutes"),
         (
             '{"idle": {"warn_minutes": -1}}',
             "thresholds.idle.warn_minutes: expected a number of at least 0, found '-1'",
@@ -189,7 +192,8 @@ def test_every_setting_but_those_of_delivery_and_access_can_be_given_as_a_flag()
         "prometheus_labels": "prometheus_label",
         "prometheus_parameters": "prometheus_parameter",
     }
-    unflagged = {*DeliveryKeys.model_fields, *WebKeys.model_fields}
+    kinds = (DeliveryKeys, KubernetesKeys, PlaceKeys, ScrapingKeys, WebKeys)
+    unflagged = {name for kind in kinds for name in kind.model_fields}
     named = set(AgentSettings.model_fields) - unflagged
     assert {singular.get(name, name) for name in named} <= options
 
@@ -231,7 +235,7 @@ def test_a_broken_line_is_named_and_not_shown(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [("", "no exporter to scrape"), ("targets: []\n", "no exporter to scrape"),
-     ('targets: ["a:1"]\nreport_cron: "61 7 * * 1"\n', "report-cron")],
+     ('targets: ["a:1"]\nreport_cron: "61 7 * * 1"\n', "report_cron: ")],
 )  # fmt: skip
 def test_the_agent_takes_no_settings_it_would_not_start_with(tmp_path, monkeypatch, text, told):
     monkeypatch.delenv("GPUTAILOR_TARGETS", raising=False)

@@ -1,10 +1,13 @@
 """A Prometheus that has scraped one and the same page every 30 s for ever, answered in memory.
 
+A value that changes is a function of the time (Unix seconds), which gives None where it is absent.
+
 It knows just the queries that dialects of gauges are read with; anything else fails the test.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from statistics import fmean
 from urllib.parse import parse_qs
 
 import httpx
@@ -19,6 +22,9 @@ BEGIN = 1_768_046_400
 SCRAPE = 30
 _QUERY = re.compile(r"(?:(\w+)_over_time\()?([\w:]+)(?:\{(.*?)\})?(?:\[(\w+)\]\)?)?$")
 _MATCHER = re.compile(r'([\w]+)="((?:[^"\\]|\\.)*)"')
+
+Value = float | Callable[[int], float | None]
+_WAYS = {"count": len, "avg": fmean, "max": max, "min": min}
 
 
 def samples_of(page: str, **target: str) -> list[tuple[dict[str, str], float]]:
@@ -38,7 +44,7 @@ def _renamed(labels: dict[str, str], target: dict[str, str]) -> dict[str, str]:
 class Served:
     """The server's answers; ``samples`` of all targets together."""
 
-    def __init__(self, samples: Iterable[tuple[dict[str, str], float]]) -> None:
+    def __init__(self, samples: Iterable[tuple[dict[str, str], Value]]) -> None:
         self.samples = list(samples)
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -64,7 +70,9 @@ class Served:
         at = float(form["time"])
         if "[" in query:
             return "matrix", _raw(chosen, at)
-        vector = [({}, len(chosen))] if whole else chosen
+        now = [(labels, _at(value, at)) for labels, value in chosen]
+        now = [(labels, value) for labels, value in now if value is not None]
+        vector = [({}, len(now))] if whole else now
         return "vector", [{"metric": m, "value": [at, str(v)]} for m, v in vector]
 
     def _chosen(self, name, matchers):
@@ -76,30 +84,37 @@ class Served:
         ]
 
 
+def _at(value, at):
+    return value(at) if callable(value) else value
+
+
 def _ranged(chosen, way, form):
     begin, end, step = (int(float(form[name])) for name in ("start", "end", "step"))
-    return [
-        {
-            "metric": {k: v for k, v in labels.items() if k != "__name__"},
-            "values": [
-                [at, str(step // SCRAPE if way == "count" else value)]
-                for at in range(begin, end + 1, step)
-            ],
-        }
-        for labels, value in chosen
-    ]
+    found = []
+    for labels, value in chosen:
+        told = []
+        for at in range(begin, end + 1, step):
+            there = (_at(value, when) for when in range(at - step + SCRAPE, at + 1, SCRAPE))
+            seen = [one for one in there if one is not None]
+            if seen:
+                told.append([at, str(_WAYS[way](seen))])
+        plain = {k: v for k, v in labels.items() if k != "__name__"}
+        found.append({"metric": plain, "values": told})
+    return found
 
 
 def _raw(chosen, at):
     times = [at - age for age in range(300, -1, -SCRAPE)]
-    return [{"metric": m, "values": [[when, str(v)] for when in times]} for m, v in chosen]
+    return [
+        {"metric": m, "values": [[when, str(_at(v, when))] for when in times]} for m, v in chosen
+    ]
 
 
 def _answer(data) -> httpx.Response:
     return httpx.Response(200, json={"status": "success", "data": data})
 
 
-def history_of(*samples: list[tuple[dict[str, str], float]]) -> History:
+def history_of(*samples: Iterable[tuple[dict[str, str], Value]]) -> History:
     """What one hour of these targets' pages comes to."""
     server = Served(sample for target in samples for sample in target)
     transport = httpx.MockTransport(server)

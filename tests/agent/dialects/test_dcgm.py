@@ -90,7 +90,11 @@ def test_a_sentinel_is_unknown():
     ],
 )
 def test_no_blank_value_becomes_a_measurement(raw):
-    assert all(gauge.canonical(float(raw)) is None for gauge in GAUGES.gauges)
+    """Nanoseconds have 64 bits, of which the others' blanks are ordinary values."""
+    long = {gauge for gauge in GAUGES.gauges if gauge.measure is Measure.THROTTLED_SECONDS}
+    read = long if raw > 2**62 else set(GAUGES.gauges) - long
+    assert all(gauge.canonical(float(raw)) is None for gauge in read)
+    assert long
 
 
 def test_an_activity_above_one_is_dropped_and_rounding_is_clamped():

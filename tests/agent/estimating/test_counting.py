@@ -105,5 +105,5 @@ def test_larger_images_have_more_activations_and_more_tokens():
 
 
 def test_an_unknown_timm_architecture_names_those_like_it():
-    with pytest.raises(ModelError, match="like it are resnet"):
+    with pytest.raises(ModelError, match="did you mean resnet"):
         config_shape({"architecture": "resnet51"}, "config.json")

@@ -181,6 +181,7 @@ def test_annotations_are_masked_and_those_that_repeat_the_object_dropped():
         "example.com/api-token": "short",
         "example.com/address": f"https://u:{WORD}@example.com",
         "gputailor.io/notify": "https://hooks.slack.com/services/T0/B0/X",
+        "gputailor.io/recommendation": '{"rule": "idle"}',
         "team": "vision",
     }
     assert mask_annotations(given) == {

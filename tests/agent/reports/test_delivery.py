@@ -149,9 +149,9 @@ def notice():
     return content.notice_content(
         verdict(IDLE, "finding", primary=found),
         found,
-        period="2025-11-30T22:00",
-        since=END - 7200,
-        made_at=END,
+        content.Occasion(
+            kind=content.IDLE, period="2025-11-30T22:00", since=END - 7200, made_at=END
+        ),
         public_url="https://gpu.example.org",
     )
 
@@ -237,7 +237,10 @@ def test_a_wrong_sender_is_told(bad):
         ({"webhook_url": "ftp://x"}, "webhook_url: expected a URL"),
         ({"webhook_url": "https://x/\r\nHost: y"}, "webhook_url: expected a URL"),
         ({"public_url": "gpu"}, "public_url: expected a URL"),
-        (MAIL | {"notify": {"team-a": "nobody"}}, "notify.team-a: expected a mail address"),
+        (
+            MAIL | {"notify": {"team-a": "nobody"}},
+            "notify.team-a: 'nobody' is no mail address and no channel",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_together_are_told(given, told):

@@ -163,9 +163,9 @@ def test_a_hostile_name_calls_nobody_makes_no_link_and_loads_nothing(wire, url):
     made = content.notice_content(
         msgspec.structs.replace(evil, workload=named, primary=found),
         found,
-        period="2025-11-30T22:00",
-        since=END - 7200,
-        made_at=END,
+        content.Occasion(
+            kind=content.IDLE, period="2025-11-30T22:00", since=END - 7200, made_at=END
+        ),
         public_url="",
     )
     post(url, made)

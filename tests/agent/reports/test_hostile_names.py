@@ -44,6 +44,7 @@ NAMES = {
 ALLOWED_TAGS = frozenset(
     [
         "html",
+        "wbr",
         "head",
         "meta",
         "title",

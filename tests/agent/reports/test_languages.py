@@ -4,6 +4,8 @@ import re
 from string import Formatter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gputailor_agent.model.judgement import Message, Money
 from gputailor_agent.reports import extracting, units
@@ -20,14 +22,17 @@ from gputailor_agent.reports.catalogues import (
 )
 from gputailor_agent.reports.formats import formats, render
 from gputailor_agent.reports.languages import language
-from gputailor_agent.reports.number_names import named
 from gputailor_agent.reports.plurals import counted
+from gputailor_agent.reports.told_texts import of_module
+from gputailor_agent.reports.translating import translated
 from gputailor_agent.reports.wording import messages, say
 from tests.agent.reports.plans import sample_plan
 
 OTHERS = [name for name in names() if name != ENGLISH]
 #: What is the same in every language: signs, formulas and names.
-SAME = re.compile(r"[\W\d_]*|[A-Za-z0-9]{1,6}|price_c x max\(1, slowdown\) / price|tau\*.*|p\d\d")
+SAME = re.compile(
+    r"[\W\d_]*|[A-Za-z0-9]{1,6}|price_c x max\(1, slowdown\) / price|1 - G \+ G .*|tau\*.*|p\d\d"
+)
 HAN = re.compile(r"[\u4e00-\u9fff]")
 
 
@@ -211,15 +216,56 @@ def test_pages_name_their_language():
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("text", "told"),
     [
         ("mean sm while it runs", "运行期间的 sm 平均值"),
         ("mean power", "平均功率"),  # a name of its own comes before a pattern
         ("price of A100 {x}", "A100 {x} 的价格"),
+        ("peak x 1.15", "峰值 x 1.15"),
+        (
+            "mean sm / mean kernel, both without warm-up",
+            "sm 平均值 / kernel 平均值\uff0c均不含预热",
+        ),
+        ("the limit; a whole file", "上限\uff1b完整的文件"),
+        ("run.csv:7: cannot read 'x'", "run.csv:7: 无法读取 'x'"),
+        ("kernel", "kernel"),  # a signal's name
         ("something new", "something new"),
+        ("something new.", "something new."),
+        ("", ""),
     ],
 )
-def test_names_of_numbers_that_rules_put_together_are_translated(name, told):
+def test_what_other_parts_put_together_is_translated(text, told):
     with speaking("zh"):
-        assert named(name) == told
-    assert named(name) == name
+        assert translated(text) == told
+    assert translated(text) == text
+
+
+@given(st.text(max_size=60))
+def test_any_text_comes_back_as_some_text(text):
+    with speaking("zh"):
+        assert isinstance(translated(text), str)
+
+
+SOURCE = '''
+"""What it is for: no text for people."""
+PARTS = ("two words", "oneword", "kubectl get pods", "a {name:ratio} b c")
+def f(name, x):
+    """Nor is this one."""
+    log.warning("nobody reads this here")
+    if "part of an error" in x:
+        raise ValueError("told by the command line")
+    message("rule.key of somebody")
+    yield noted("cost", 1.0, unit="usd_per_hour", formula=f"{name.model} x {x}")
+    return f"the value {name} of {x if x else 'nothing at all'}, {x}; ", Rule(summary="for the documentation")
+'''
+
+
+def test_texts_of_other_parts_are_found_in_their_source():
+    assert list(of_module(SOURCE)) == [
+        "two words",
+        "cost",
+        "usd per hour",
+        "{model} x {x}",
+        "the value {name} of {value}, {x}",
+        "nothing at all",
+    ]

@@ -338,7 +338,9 @@ def test_a_long_plan_keeps_in_json_what_tells_why_and_says_so(monkeypatch):
 def test_long_tables_are_cut_on_pages_and_say_where_the_rest_is():
     many = tuple(verdict(f"a/Job/j{at}/main", "ok") for at in range(450))
     page = render(sample_plan(verdicts=many), "html")
-    assert page.count("a/Job/j") == 400
+    assert page.count("a/<wbr>Job/<wbr>j") == 400
     assert "50 more rows are in the JSON and CSV reports." in page
-    assert render(sample_plan(verdicts=many), "mail").count("a/Job/j") == 60
+    mail = render(sample_plan(verdicts=many), "mail")
+    assert mail.count("a/<wbr>Job/<wbr>j") == 45
+    assert len(mail.encode()) < 100_000  # some mail programs cut what is longer
     assert render(sample_plan(verdicts=many), "csv").count("a/Job/j") == 450

@@ -126,8 +126,11 @@ def test_a_card_that_only_encodes_is_not_idle(tmp_path):
 
 
 def test_a_card_cheaper_by_the_hour_but_dearer_by_the_run_is_no_saving(tmp_path):
+    own = tmp_path / "prices.csv"
+    own.write_text("accelerator,price_per_gpu_hour\nA10G,0.9\n")
     rows = "".join(row(s, use="100", used=15_000 + 50 * s, name="NVIDIA A10G") for s in range(60))
-    judgement = judged(log(tmp_path, rows.replace("81920", "23028")))
+    path = log(tmp_path, rows.replace("81920", "23028"))
+    judgement = judge(read_log(path), load_catalogue(own), NO_GUESS)
     gpu = judgement.gpus[0]
     assert gpu.device == "A10G"
     for one in gpu.candidates:

@@ -104,3 +104,65 @@ def test_they_survive_a_restart_of_the_agent():
         again.add(page)
     (row,) = again.take_rows()
     assert row.conditions[HOT] == pytest.approx(0.25 * (3600 - EVERY))
+
+
+# --- what the device counts all its life --------------------------------------------------------
+
+ECC = "ecc/uncorrected"
+
+
+def with_errors(pages, count):
+    """Pages whose device has met so many uncorrected errors since it was made; None: not told."""
+
+    def told_at(at):
+        return {} if count(at) is None else {ECC: float(count(at))}
+
+    return [
+        msgspec.structs.replace(
+            page,
+            containers=tuple(
+                msgspec.structs.replace(one, device=told_at(page.at)) for one in page.containers
+            ),
+        )
+        for page in pages
+    ]
+
+
+def errors(pages):
+    """Errors that any holder was charged with."""
+    return sum(count for counts in hourly(rows_of(pages), ECC).values() for count in counts)
+
+
+def test_errors_of_a_cards_life_are_charged_as_they_rise():
+    exporter = Exporter([Job(constant(0.9), T0 + 60)], T0)
+    pages = run_pages(exporter, T0 + 3600, EVERY)
+    assert errors(with_errors(pages, lambda at: 7 + 2 * (at > T0 + 1200))) == 2.0
+
+
+def test_errors_of_a_cards_life_that_are_told_only_now_are_nobody_s():
+    """The agent or the exporter was brought up to date; an Xid that is told only now is one."""
+    exporter = Exporter([Job(constant(0.9), T0 + 60)], T0)
+    pages = run_pages(exporter, T0 + 3600, EVERY)
+    assert errors(with_errors(pages, lambda at: 7 if at > T0 + 1200 else None)) == 0.0
+
+
+def test_a_restart_of_the_exporter_is_no_error_of_the_card():
+    exporter = Exporter([Job(constant(0.9), T0 + 60)], T0)
+    pages = run_pages(exporter, T0 + 1200, EVERY)
+    exporter.restart(T0 + 1260)
+    first, *later = run_pages(exporter, T0 + 3600, EVERY)
+    assert errors(with_errors([*pages, first, *later], lambda _: 7)) == 0.0
+    hole = with_errors([first], lambda _: None)
+    assert (
+        errors([*with_errors(pages, lambda _: 7), *hole, *with_errors(later, lambda _: 7)]) == 0.0
+    )
+
+
+def test_an_exporter_at_another_address_is_no_error_of_the_card():
+    job = Job(constant(0.9), T0 - 10**6)
+    old = run_pages(Exporter([job], T0, "old"), T0 + 600, EVERY)
+    new = run_pages(Exporter([job], T0 + 630, "new"), T0 + 3600, EVERY)
+    later = [page for page in new if page.at > T0 + 660]
+    assert errors(with_errors([*old, *later], lambda _: 7)) == 0.0
+    risen = with_errors([*old, *later], lambda at: 7 + (at > T0 + 1200))
+    assert errors(risen) == 1.0

@@ -191,3 +191,18 @@ def test_every_signal_is_one_sources_own_and_the_best_is_observed_half_as_long_a
         assert found == rows[int(by[1:])].signals[name]
         longest = max(one.signals[name].observed_seconds for one in rows if name in one.signals)
         assert found.observed_seconds >= longest / 2
+
+
+def test_a_devices_health_is_one_sources_word_and_never_added_up():
+    def suffering(dialect, **told):
+        known = {name.replace("_", "/", 1): amount for name, amount in told.items()}
+        return msgspec.structs.replace(row(dialect, kernel=0.5), conditions=known)
+
+    dcgm = told(suffering("dcgm", xid_79=1.0, throttled_thermal=60.0))
+    ours = told(suffering("gputailor", xid_79=2.0, throttled_hw_slowdown=0.0))
+    (mixed,) = mix([ours, dcgm], HOUR)
+    assert mixed.conditions == {"xid/79": 2.0, "throttled/hw_slowdown": 0.0}
+    deaf = told(suffering("gputailor", amp_candidate=30.0))
+    (filled,) = mix([deaf, dcgm], HOUR)
+    assert filled.conditions == {"amp/candidate": 30.0, "xid/79": 1.0, "throttled/thermal": 60.0}
+    assert filled.filled["health"] == "dcgm"

@@ -1,6 +1,8 @@
-"""A cluster of four cards and a job on one of them, for the tests of ``smaller_gpu``."""
+"""A cluster of four cards and a job on one of them, and what may be judged by, for card tests."""
 
 from gputailor_agent.rules import smaller_gpu
+from gputailor_agent.rules.base import Limits, RuleSettings
+from gputailor_agent.rules.gates import sizing
 from tests.agent.factories import HOUR, NOW, context, node, pod, profile, rows
 
 CLUSTER = [
@@ -25,3 +27,14 @@ def job(hours=6, **levels):
 
 def evidence(answer, name):
     return next(item for item in answer.evidence if item.name == name)
+
+
+LIMITS = Limits(smaller_gpu.RULE, RuleSettings({}))
+USED = {"kernel": 0.5, "sm": 0.25}
+
+
+def made_of(usage, pods=None, work=None, **options):
+    """A profile, its context, and what a sizing rule may judge it by."""
+    made, world = profile(usage, pods or [pod(start=NOW - 6 * HOUR)], work, **options)
+    around = context(world)
+    return made, around, sizing("smaller_gpu", made, around, LIMITS)

@@ -15,21 +15,9 @@ from gputailor_agent.model.judgement import Finding, Silence, SilenceKind
 from gputailor_agent.model.usage import UsageRow, quantise
 from tests.agent.factories import DAY, HOUR, NOW, use
 from tests.agent.rules.advice_parts import host, seconds_told
+from tests.agent.rules.circumstances import with_pods
 from tests.agent.rules.world_parts import CALM, EMPTY, FED, FP32, World, ranks
 from tests.agent.rules.worlds import RULES, WORLDS, Built, built
-
-
-def with_pods(world: World, change: Callable[[Pod], Pod]) -> World:
-    """The world with other pods, in its runs as well."""
-    new = {pod.uid: change(pod) for pod in world.pods}
-    runs = world.options.get("runs", {"run-1": world.pods})
-    return world.but(
-        pods=list(new.values()),
-        options={
-            **world.options,
-            "runs": {run: [new[pod.uid] for pod in members] for run, members in runs.items()},
-        },
-    )
 
 
 def takes_memory_in_advance(world: World) -> World:

@@ -18,9 +18,9 @@ from gputailor_agent.reports.units import quantity, utc
 from gputailor_agent.reports.wording import say
 from gputailor_agent.rules import RuleSettings, cluster_registry, registry
 from tests.agent.factories import NOW
-from tests.agent.rules.worlds import RULES, WORLDS, built
+from tests.agent.rules.worlds import FIRST, RULES, WORLDS, built
 
-EVERY = [(rule, name) for rule, named in WORLDS.items() for name in named]
+EVERY = [(rule, name) for rule, named in FIRST.items() for name in named]
 
 
 @cache

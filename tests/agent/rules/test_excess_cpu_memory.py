@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputailor_agent.model.cpu_levels import CpuLevel
 from gputailor_agent.model.inventory import TaskClass
 from gputailor_agent.model.judgement import Confidence, Finding, Severity, SilenceKind
 from gputailor_agent.reports.wording import say
@@ -100,6 +101,48 @@ def test_twice_the_need_is_the_least_excess(cpus, fires):
     assert isinstance(answer, Finding) is fires
     if not fires:
         assert key(answer) == "excess_cpu_memory.needed"
+
+
+def p95(high, seconds=HOURS * HOUR):
+    return CpuLevel(q=0.95, low=high / 2**0.25, high=high, seconds=float(seconds))
+
+
+@pytest.mark.parametrize(("cpus", "fires"), [(20.86, True), (20.88, False)])
+def test_of_cpu_the_95th_percentile_counts_and_not_the_hour_that_used_most(cpus, fires):
+    """20.87 x 1.15 = 24, half of what is asked for; the busiest hour alone would say 45."""
+    answer = answer_of(with_host=used(cpus=30.0, cpus_p95=p95(cpus)))
+    assert isinstance(answer, Finding) is fires
+    if fires:
+        assert "cpu: '24'" in answer.change.patch
+        assert "a twentieth of the time it used more CPU" in say(answer.risks[0])
+        assert "five minutes" in answer.evidence[-1].formula
+    else:
+        assert key(answer) == "excess_cpu_memory.needed"
+
+
+def test_the_percentile_is_shown_with_how_exact_it_is():
+    answer = answer_of(with_host=used(cpus_p95=p95(4.0, seconds=0.95 * HOURS * HOUR)))
+    told = number(answer, "CPUs used, 95th percentile")
+    assert told.value == 4.0
+    for words in ("five-minute means", "above 3.36", "19% apart", "95% of the time observed"):
+        assert words in told.formula
+    assert "95th percentile" in number(answer, "CPU request of the need").formula
+
+
+@pytest.mark.parametrize(("seconds", "rule"), [(0.9, "95th percentile"), (0.89, "used most")])
+def test_a_percentile_of_a_part_of_the_time_leaves_the_word_to_the_hours(seconds, rule):
+    told = p95(0.5, seconds=seconds * HOURS * HOUR)
+    answer = answer_of(with_host=used(cpus=4.0, cpus_p95=told))
+    assert rule in number(answer, "CPU request of the need").formula
+    factor = 48 / (0.5 * 1.15) if rule == "95th percentile" else 48 / (4.0 * 1.5)
+    assert number(answer, "CPU request of the need").value == pytest.approx(factor)
+
+
+def test_the_headroom_above_the_percentile_is_a_setting():
+    told = used(cpus=30.0, cpus_p95=p95(16.0))
+    assert isinstance(answer_of(with_host=told), Finding)
+    more = answer_of(with_host=told, thresholds={"cpu_p95_headroom": 1.6})
+    assert key(more) == "excess_cpu_memory.needed"
 
 
 def test_cpu_that_was_throttled_is_not_taken_away():

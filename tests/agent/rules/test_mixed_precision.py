@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gputailor_agent.model.inventory import Outcome, TaskClass
@@ -264,12 +264,26 @@ shares = st.sampled_from([0.0, 0.1, 0.2, 0.5, 1.0])
     zeros=shares,
     lost=st.sampled_from(["kernel", "sm", "tensor", "fp32", "fp64", "amp_candidate"]),
 )
+@example(
+    told={"kernel": 0.95, "sm": 0.0, "tensor": 0.0, "fp32": 0.0, "fp64": 0.0},
+    candidate=0.2,
+    zeros=0.0,
+    lost="kernel",
+)
 @settings(max_examples=60, deadline=None)
 def test_a_signal_that_is_lost_never_makes_a_finding(told, candidate, zeros, lost):
     conditions = {"amp_candidate": candidate, "zero_inside_active_minute": zeros}
     made, world = profile(*job(4, conditions, **told), workload(framework="pytorch"))
     if isinstance(RULE.evaluate(without(made, lost), context(world)), Finding):
         assert isinstance(RULE.evaluate(made, context(world)), Finding)
+
+
+def test_sm_activity_that_its_own_seconds_contradict_is_not_believed():
+    still = {**FP32, "sm": 0.0, "fp32": 0.0}
+    made, world = profile(*job(4, {**TOLD, "amp_candidate": 0.5}, **still), workload())
+    answer = RULE.evaluate(without(made, "kernel"), context(world))
+    assert answer.kind == SilenceKind.UNKNOWN
+    assert answer.missing_signals == ("sm",)
 
 
 @given(parts=st.lists(st.sampled_from([0.0, 0.3, 1.0]), min_size=3, max_size=3))

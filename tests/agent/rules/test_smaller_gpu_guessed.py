@@ -39,7 +39,7 @@ def test_without_any_activity_it_is_one_run_to_try_however_cheap_the_card():
     assert answer.saving.money_per_month is None
     assert answer.saving.gpu_hours_per_month is None
     assert say(answer.message, strict=True).endswith(
-        "how full its kernels make the card is not known, so the work may take 0.26x to 4.25x the "
+        "how full its kernels make the card is not known, so the work may take 0.26x to 4.30x the "
         "time"
     )
 

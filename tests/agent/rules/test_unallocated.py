@@ -244,7 +244,3 @@ def test_no_more_is_saved_than_the_free_gpus_cost(nodes):
     if isinstance(answer, Finding) and answer.saving.money_per_month is not None:
         assert answer.saving.money_per_month.amount <= len(nodes) * 4 * 4.0 * 730
         assert answer.message.params["whole"] <= answer.message.params["free"]
-
-
-def test_a_view_of_the_cluster_is_complete_unless_something_could_not_be_read():
-    assert ClusterView(WINDOW, (), ()).complete

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from gputailor_agent.model.cpu_levels import CpuLevel
 from gputailor_agent.model.inventory import (
     Inventory,
     Outcome,
@@ -26,6 +27,7 @@ from tests.agent.factories import (
     workload,
 )
 from tests.agent.rules.advice_parts import check_words
+from tests.agent.rules.further_worlds import FURTHER
 from tests.agent.rules.service_parts import engine, service
 from tests.agent.rules.test_health import COOL, gpus
 from tests.agent.rules.test_idle_notebook import LAB, notebook
@@ -101,7 +103,7 @@ DECODES: Final = {"kernel": 1.0, "sm": 0.4, "tensor": 0.2, "dram": 0.7}
 TINY: Final = {"kernel": 0.005, "sm": 0.004, "tensor": 0.002, "dram": 0.001, "memory_gib": 4}
 Maker = Callable[[], World]
 
-WORLDS: Final[Mapping[str, Mapping[str, Maker]]] = {
+FIRST: Final[Mapping[str, Mapping[str, Maker]]] = {
     "idle": {
         "fires": lambda: idle_since(7),
         "told": lambda: idle_since(2),
@@ -234,6 +236,9 @@ WORLDS: Final[Mapping[str, Mapping[str, Maker]]] = {
     "excess_cpu_memory": {
         "fires": excessive,
         "memory": lambda: excessive(8.0, 400, memory_gib=100),
+        "percentile": lambda: excessive(
+            cpus_p95=CpuLevel(q=0.95, low=13.45, high=16.0, seconds=6.0 * HOUR)
+        ),
         "throttled": lambda: excessive(throttled_ratio=0.03),
     },
     "other_vendor": {
@@ -242,3 +247,6 @@ WORLDS: Final[Mapping[str, Mapping[str, Maker]]] = {
         "filled": lambda: with_past(other(108.0, (ASCEND,)), failed_full, 60.0),
     },
 }  # fmt: skip
+WORLDS: Final[Mapping[str, Mapping[str, Maker]]] = {
+    rule: {**named, **FURTHER.get(rule, {})} for rule, named in FIRST.items()
+}

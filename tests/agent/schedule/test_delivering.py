@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
+from gputailor_agent.reports.catalogues import speaking
 from gputailor_agent.reports.delivery import mail, webhook
 from gputailor_agent.reports.delivery.mail import SendError
 from gputailor_agent.reports.delivery.settings import delivery_settings
@@ -107,8 +108,9 @@ def run(agent, now):
     return agent.run(now)
 
 
-def keep(store, agent, period=PERIOD, now=T0):
-    put = agent.report(sample_plan(made_at=now), period)
+def keep(store, agent, period=PERIOD, now=T0, *, plan=None, language="en"):
+    with speaking(language):
+        put = agent.report(plan or sample_plan(made_at=now), period)
     with store.transaction() as tx:
         put(tx)
 

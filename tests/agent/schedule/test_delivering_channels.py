@@ -233,3 +233,21 @@ def test_a_chinese_notice_arrives_by_mail_with_both_parts_in_its_charset(store, 
         assert part.get_content_charset() == "utf-8"
         assert "gputailor.io/notify" in part.get_content()
         assert "空闲时间只发送一次" in part.get_content().replace("\n", "")
+
+
+def test_a_digest_speaks_the_language_of_its_notices(store, tmp_path):
+    with Mailbox(tmp_path) as box:
+        agent = delivery(
+            store,
+            mail_to=["a@example.org"],
+            smtp_host="127.0.0.1",
+            smtp_port=box.port,
+            smtp_tls="none",
+            language="zh",
+            notices_at_once=1,
+        )
+        notice(store, agent, T0, *(of_team("vision", number, T0) for number in range(2)))
+        assert run(agent, T0) == 1
+    (got,) = box.mails
+    assert "(+1)" in got["Subject"]
+    assert '<html lang="zh-Hans-CN">' in got.get_body(("html",)).get_content()

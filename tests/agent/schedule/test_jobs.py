@@ -8,7 +8,7 @@ from gputailor_agent.rollup import CounterRollup
 from gputailor_agent.schedule import ServiceSettings
 from gputailor_agent.schedule.jobs import before, jobs
 from gputailor_agent.schedule.jobs.idle import watch
-from gputailor_agent.schedule.noticing import idle_finding
+from gputailor_agent.schedule.noticing import finding_of
 from gputailor_agent.sources.prometheus.lately import Lately
 from gputailor_agent.store import Store
 from gputailor_agent.store.ledger import Ledger
@@ -197,7 +197,7 @@ def idle_at(heard):
         plan.made_at
         for plan in heard.plans
         for verdict in plan.verdicts
-        if idle_finding(verdict) is not None
+        if finding_of(verdict, "idle") is not None
     ]
 
 

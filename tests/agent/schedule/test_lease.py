@@ -7,7 +7,7 @@ import pytest
 
 from gputailor_agent.schedule import Lease, LeaseError
 from gputailor_agent.schedule.lease import LEASE_SECONDS
-from gputailor_agent.store import Store, database
+from gputailor_agent.store import Store, opening
 from tests.agent.rollup.exporter_model import Exporter, Job
 from tests.agent.schedule.fakes import T0, ExporterSource, service_of
 
@@ -194,7 +194,7 @@ def test_a_service_that_was_overtaken_keeps_no_row_and_says_why_it_is_not_ready(
 def locked(path, monkeypatch):
     """A store that another process keeps in the middle of a transaction; how to end that."""
     Store.open(path).close()
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0)
+    monkeypatch.setattr(opening, "BUSY_SECONDS", 0)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield other
@@ -217,7 +217,7 @@ def test_a_store_that_stays_locked_is_given_up_with_words(locked, agent, time):
 
 
 def test_who_froze_in_the_middle_of_writing_is_named(path, agent, time, monkeypatch):
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0)
+    monkeypatch.setattr(opening, "BUSY_SECONDS", 0)
     take(agent(ELSEWHERE), time)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -1,8 +1,12 @@
 """One notice per workload and idle spell, to the right people, never from missing data."""
 
+import json
+
 import msgspec
 import pytest
 
+from gputailor_agent.inventory.files import read_inventory
+from gputailor_agent.inventory.identity import resolve
 from gputailor_agent.model.judgement import Confidence, Message, SilenceKind
 from gputailor_agent.model.profile import Window
 from gputailor_agent.reports.delivery.settings import delivery_settings
@@ -158,3 +162,69 @@ def test_of_several_addresses_the_allowed_ones_are_told():
     asked = routed("team-a/Deployment/x/main", notify="me@example.org,spam@victim.com")
     assert asked.mail_to == ("me@example.org",)
     assert "notify_domains" in asked.problem
+
+
+CHANNELS = {"open-chat": "json://127.0.0.1/a", "shut-chat": "json://127.0.0.1/b"}
+NAMING = delivery_settings(
+    mail_to=["all@example.org"],
+    mail_from="gpu@example.org",
+    smtp_host="mail",
+    channels=CHANNELS,
+    open_channels=["open-chat"],
+    notify={"team-b": "shut-chat, b@elsewhere.org"},
+)
+
+
+def named(identity, wish=""):
+    annotations = {ANNOTATION: wish} if wish else {}
+    return route(workload(identity, annotations=annotations), NAMING)
+
+
+def test_an_annotation_may_name_a_channel_that_is_there_for_workloads():
+    asked = named("team-a/Job/x/main", "open-chat, me@example.org")
+    assert (asked.mail_to, asked.channels) == (("me@example.org",), ("open-chat",))
+    assert not asked.problem
+
+
+@pytest.mark.parametrize("wish", ["shut-chat", "no-such-chat", "open-chat,shut-chat"])
+def test_no_annotation_reaches_a_channel_that_is_not_there_for_workloads(wish):
+    asked = named("team-a/Job/x/main", wish)
+    assert (asked.mail_to, asked.channels) == (("all@example.org",), ())
+    assert ANNOTATION in asked.problem
+
+
+def test_the_setting_may_name_any_channel():
+    asked = named("team-b/Job/x/main")
+    assert (asked.mail_to, asked.channels) == (("b@elsewhere.org",), ("shut-chat",))
+
+
+def test_a_channel_of_workloads_gets_nothing_of_the_whole_cluster():
+    assert NAMING.whole.channels == ("shut-chat",)
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "own", "told"),
+    [
+        ({ANNOTATION: "open-chat"}, {}, {}, "open-chat"),
+        ({}, {ANNOTATION: "me@example.org"}, {}, "me@example.org"),
+        ({ANNOTATION: "open-chat"}, {ANNOTATION: "none"}, {}, "none"),
+        ({ANNOTATION: "open-chat"}, {}, {ANNOTATION: "other@example.org"}, "other@example.org"),
+        ({"team": "x"}, {"example.org/secret": "s"}, {}, None),
+    ],
+)
+def test_a_namespace_says_who_is_told_where_the_workload_does_not(
+    tmp_path, labels, annotations, own, told
+):
+    metadata = {"name": "team-a", "labels": labels, "annotations": annotations}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    pod = {
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "team-a", "uid": "u", "annotations": own},
+        "spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+    }  # fmt: skip
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"kind": "List", "items": [namespace, pod]}))
+    found = read_inventory([path], "c1", T0)
+    (workload_of_it,) = resolve(found).workloads
+    assert workload_of_it.annotations.get(ANNOTATION) == told
+    assert "example.org/secret" not in str(found.namespaces)

@@ -62,6 +62,10 @@ class MemoryPrometheus:
         elif path == "query":
             self.asked.append(form["query"])
             data = self._evaluate(form["query"], float(form["time"]))
+        elif path == "query_range":
+            self.asked.append(form["query"])
+            start, end, step = (int(float(form[name])) for name in ("start", "end", "step"))
+            data = self._ranged(form["query"], range(start, end + 1, step))
         else:
             return httpx.Response(404)
         return httpx.Response(200, json={"status": "success", "data": data})
@@ -80,6 +84,15 @@ class MemoryPrometheus:
             for key, samples in self.series.items()
             if all(_fits(dict(key).get(label, ""), how, text) for label, how, text in wanted)
         ]
+
+    def _ranged(self, query, times):
+        found = {}
+        for at in times:
+            for one in self._evaluate(query, at)["result"]:
+                key = tuple(sorted(one["metric"].items()))
+                found.setdefault(key, {"metric": one["metric"], "values": []})
+                found[key]["values"].append(one["value"])
+        return {"resultType": "matrix", "result": list(found.values())}
 
     def _evaluate(self, query, at):
         found = _QUERY.fullmatch(query)

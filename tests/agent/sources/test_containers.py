@@ -98,6 +98,42 @@ def test_an_hour_of_a_container_is_what_cadvisor_counted(server):
     assert use.oom_kills is None
 
 
+def levels(readings):
+    amounts = {name: told for one in readings for name, told in one.amounts.items()}
+    return {name: told for name, told in amounts.items() if name.startswith("host/cpus_at/")}
+
+
+def test_cpu_use_is_time_by_level_of_five_minutes():
+    """Twelve minutes eight CPUs, else half of one; the step of the change has its mean."""
+    busy = BEGIN + 2880
+    made = MemoryPrometheus()
+
+    def page(at):
+        ran = 0.5 * (at - BEGIN + HOUR) + 7.5 * max(0, at - busy)
+        return cadvisor(at, cpus=ran / (at - BEGIN + HOUR))
+
+    made.scrapes(page, BEGIN - 300, END, **KUBELET)
+    found = read(made).containers
+    assert levels(found) == {
+        "host/cpus_at/0.5": 9 * 300, "host/cpus_at/4": 300, "host/cpus_at/8": 2 * 300,
+    }  # fmt: skip
+    use = used(found)
+    assert (use.cpus_p95.high, use.cpus_p95.seconds) == (8.0, HOUR)
+    assert use.cpus_p95.low == pytest.approx(8 / 2**0.25)
+    assert use.cpus_peak == pytest.approx(2.0)
+
+
+def test_a_start_inside_an_hour_is_no_burst_and_copies_count_once():
+    made = MemoryPrometheus()
+    again = BEGIN + 1800
+    for job in ("kubelet", "kubelet-again"):
+        target = {**KUBELET, "job": job}
+        made.scrapes(cadvisor, BEGIN - 300, again - SCRAPE, **target)
+        made.scrapes(lambda at: cadvisor(at, start=again), again, END, **target)
+    told = levels(read(made).containers)
+    assert told == {"host/cpus_at/1.41421": 300, "host/cpus_at/1.68179": 11 * 300}
+
+
 def test_a_container_without_a_limit_has_none_and_not_zero():
     server = MemoryPrometheus()
     server.scrapes(lambda at: cadvisor(at, limit=False), BEGIN - 300, END, **KUBELET)
@@ -139,7 +175,7 @@ def test_only_pods_that_hold_devices_are_asked_for(server):
     assert read(server, pods=()).containers == ()
     touched = server.touched
     read(server)
-    assert server.touched - touched <= 2 * 24 + HOUR // SCRAPE
+    assert server.touched - touched <= 2 * 24 + HOUR // SCRAPE + HOUR // 300 + 1
 
 
 def test_a_pod_of_the_same_name_in_another_namespace_is_not_mixed_in(server):

@@ -13,8 +13,9 @@ def test_counters_of_a_device_are_told_with_each_of_its_holders() -> None:
         + f'{hot}{{{labels},reason="hw_slowdown"}} 12\n'
         + f'{hot}{{{other},reason="hw_slowdown"}} 99\n'
         + f'{metrics.DEVICE_XID_ERRORS.name}{{{labels},xid="79"}} 1\n'
+        + f'{metrics.DEVICE_ECC_ERRORS.name}{{{labels},severity="uncorrected"}} 3\n'
     ).containers
-    assert found.device == {"throttled/hw_slowdown": 12.0, "xid/79": 1.0}
+    assert found.device == {"throttled/hw_slowdown": 12.0, "xid/79": 1.0, "ecc/uncorrected": 3.0}
     assert found.conditions == {}
 
 

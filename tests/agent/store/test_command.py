@@ -73,7 +73,7 @@ def test_compact_sums_days_up(path, capsys):
 
 def test_a_cluster_that_the_store_does_not_have_is_told_with_those_that_it_has(path, capsys):
     assert gputailor("store", "compact", "--store", path, "--cluster", "prod") == 1
-    assert "nothing of 'prod'; it has test" in capsys.readouterr().err
+    assert "nothing of 'prod'; there are: test" in capsys.readouterr().err
 
 
 def exported(folder):

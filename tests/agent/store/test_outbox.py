@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputailor_agent.store import Letter, Outbox, Spell
+from gputailor_agent.store import FaultSpell, Letter, Outbox, Spell
 
 NOW = 1_800_000_000.0
 
@@ -168,3 +168,29 @@ def test_a_workloads_newest_spell_replaces_the_former(store):
         do(store, "put_spells", "c1", [one])
     assert do(store, "spells", "c1") == {"w": later}
     assert do(store, "spells", "c2") == {}
+
+
+def fault(name="xid/79", **more):
+    given = {
+        "workload_id": "team/Job/train/main", "fault": name, "since": NOW, "lasting": True,
+        "level": 1.0, "told_at": NOW, "seen_at": NOW,
+    }  # fmt: skip
+    return FaultSpell(**(given | more))
+
+
+def test_faults_are_known_by_workload_and_fault_and_written_over(store):
+    do(store, "put_faults", "c1", [fault(), fault("throttled", level=0.0, told_at=None)])
+    do(store, "put_faults", "c1", [fault(level=3.0, lasting=False)])
+    do(store, "put_faults", "other", [fault(level=9.0)])
+    known = do(store, "faults", "c1")
+    place = "team/Job/train/main"
+    assert known == {
+        (place, "xid/79"): fault(level=3.0, lasting=False),
+        (place, "throttled"): fault("throttled", level=0.0, told_at=None),
+    }
+
+
+def test_faults_not_seen_for_as_long_as_reports_are_kept_are_forgotten(store):
+    do(store, "put_faults", "c1", [fault(), fault("xid/48", seen_at=NOW + 86400.0)])
+    do(store, "drop_old", "c1", NOW + 400.5 * 86400.0)
+    assert [one.fault for one in do(store, "faults", "c1").values()] == ["xid/48"]

@@ -30,7 +30,7 @@ from gputailor_agent.model.judgement import (
 )
 from gputailor_agent.model.profile import Window
 from gputailor_agent.model.usage import Device, Histogram, SignalUse, UsageKey, UsageRow, Warmup
-from gputailor_agent.store import Store, tables
+from gputailor_agent.store import Store, ledger_tables, outbox_tables, tables
 from gputailor_agent.store.migrating import newest
 from gputailor_agent.store.tables import SCHEMA, metadata
 
@@ -328,6 +328,7 @@ def test_a_plan_that_an_earlier_release_kept_in_one_piece_is_read(store):
 
 
 def test_the_migrations_make_exactly_the_tables_of_the_code(store):
+    assert metadata is ledger_tables.tasks.metadata is outbox_tables.outbox.metadata
     with store._engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
     assert newest() == SCHEMA

@@ -2,7 +2,8 @@
 
 ``read_live_inventory`` reads once, ``LiveInventory`` follows; ``rbac`` says what that needs. All
 faults are ``ClusterError`` with words for a person. Only reading verbs are used, no secret is ever
-listed or read.
+listed or read; ``writing_rights`` says what else is needed where settings ask for Events and
+annotations.
 """
 
 from gputailor_agent.inventory.live.client import Client, connect

@@ -1,7 +1,8 @@
 """Asking an API server: the ``kubernetes`` client's configuration and transport, raw answers.
 
 The client's model classes cost 13 s and 590 MB for 5,000 pods, so its connection pool is used and
-msgspec decodes what comes. Only GET is ever sent, and POST for reviews of our own permissions.
+msgspec decodes what comes. Only GET is ever sent, and POST for reviews of our own permissions;
+``write`` is for ``reports.delivery.kubernetes_writing``, which is asked to write into the cluster.
 Busy servers (429, 5xx) and lost connections are asked again with back-off; refused credentials are
 loaded anew once, since tokens rotate and exec plugins give new ones.
 """
@@ -65,6 +66,7 @@ class _Request:
     path: str
     query: Query = ()
     body: bytes | None = None
+    content: str = ""  # type of the body; '': as JSON
     encoding: str = "gzip"
     read_seconds: float | None = None  # None: as set
 
@@ -106,9 +108,15 @@ class Client:
         return self._patiently(lambda: self._decoded(self._whole(request), path, kind))
 
     def review(self, path: str, body: object, kind: type[T]) -> T:
-        """The decoded answer to a review of our own permissions, the only thing ever posted."""
+        """The decoded answer to a review of our own permissions."""
         request = _Request("POST", path, body=msgspec.json.encode(body))
         return self._patiently(lambda: self._decoded(self._whole(request), path, kind))
+
+    def write(
+        self, method: str, path: str, body: object, *, content: str = "", query: Query = ()
+    ) -> None:
+        """Send an object once; raises ``ClusterError`` unless the server took it."""
+        self._whole(_Request(method, path, query, msgspec.json.encode(body), content))
 
     @contextmanager
     def stream(self, path: str, query: Query, *, silence_seconds: float) -> Iterator["Stream"]:
@@ -184,6 +192,7 @@ class Client:
                 headers={
                     **api.default_headers,
                     **credentials,
+                    **({"Content-Type": request.content} if request.content else {}),
                     "Accept-Encoding": request.encoding,
                 },
                 timeout=urllib3.Timeout(connect=self._timeouts.connect_seconds, read=read_seconds),

@@ -5,7 +5,6 @@ and goes on without credentials, and names neither the file nor the contexts the
 kubeconfig is looked over first and every mistake told with file and remedy.
 """
 
-import difflib
 import importlib
 import logging
 import os
@@ -18,7 +17,9 @@ from typing import Any, Final
 
 import yaml
 
+from gputailor_agent.inventory.live import plugging
 from gputailor_agent.inventory.live.errors import AccessError, NoClusterError
+from gputailor_agent.model.nearest import did_you_mean
 
 _SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
 _UNSUPPORTED: Final = "azure"  # auth-provider that neither kubectl nor the client has any more
@@ -102,6 +103,7 @@ def _in_cluster() -> Connection:
 def _from_kubeconfig(paths: list[Path], context: str | None) -> Connection:
     found = _looked_over(paths, context)
     config = client_module("config")
+    plugging.limit(client_module("config.kube_config"), client_module("config.exec_provider"))
 
     def load() -> Any:
         configuration = client_module("client").Configuration()
@@ -177,8 +179,8 @@ class _Section:
 
     def get(self, name: str, asked_by: str, plural: str) -> tuple[Path, Mapping[str, Any]]:
         if name not in self.entries:
-            near = difflib.get_close_matches(name, self.entries, n=1)
-            hint = f" (do you mean {near[0]!r}?)" if near else ""
+            near = did_you_mean(name, self.entries, sign="")
+            hint = f" ({near})" if near else ""
             known = ", ".join(sorted(self.entries)) or "none"
             raise AccessError(f"{asked_by}{name!r}{hint}; {plural} there are: {known}")
         return self.entries[name]

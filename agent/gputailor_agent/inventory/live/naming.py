@@ -1,4 +1,4 @@
-"""Labels of namespaces, which may name the team. Never needed: without them a team may be unknown.
+"""What namespaces say, such as the team. Never needed: without it a team may be unknown.
 
 All are listed at once where all may be read; else each that is asked about is read by its name.
 """
@@ -15,6 +15,7 @@ from gputailor_agent.inventory.live.client import Client
 from gputailor_agent.inventory.live.discovering import ApiResource
 from gputailor_agent.inventory.live.errors import ClusterError
 from gputailor_agent.inventory.live.listing import list_objects
+from gputailor_agent.inventory.namespaces import said_by
 
 log = logging.getLogger(__name__)
 
@@ -72,4 +73,4 @@ class NamespaceMemory:
 
     def _take(self, one: _Named) -> None:
         metadata = one.metadata or raw.RawMetadata()
-        self._labels[raw.text(metadata.name)] = raw.string_map(metadata.labels)
+        self._labels[raw.text(metadata.name)] = said_by(metadata)

@@ -21,8 +21,11 @@ _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _READING: Final = frozenset({"get", "list", "watch"})
 
 
-class ReadingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One entry of ``rbac.yaml``. ``scope``: "namespaced" (a Role is enough) or "cluster"."""
+class AccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry of ``rbac.yaml``, or of ``writing_rights``.
+
+    ``scope``: "namespaced" (a Role is enough) or "cluster".
+    """
 
     groups: tuple[str, ...]
     resources: tuple[str, ...]
@@ -30,6 +33,7 @@ class ReadingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     scope: str
     without: str  # what is missing in reports without it
     optional: bool = False
+    owners: bool = False  # whether its resources stand above pods
 
 
 class MissingPermission(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,11 +60,11 @@ class MissingPermission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    rules: tuple[ReadingRule, ...]
+    rules: tuple[AccessRule, ...]
 
 
 @cache
-def reading_rules() -> tuple[ReadingRule, ...]:
+def reading_rules() -> tuple[AccessRule, ...]:
     """Everything in ``rbac.yaml``, in its order."""
     text = packaged.files(__package__).joinpath("rbac.yaml").read_text("utf-8")
     rules = msgspec.convert(yaml.safe_load(text), _File).rules
@@ -76,23 +80,36 @@ def rules(*, namespaced: bool = False) -> list[dict[str, list[str]]]:
     ``namespaced``: only those a Role can hold, for installations that may see some namespaces.
     """
     return [
-        {
-            "apiGroups": list(rule.groups),
-            "resources": list(rule.resources),
-            "verbs": list(rule.verbs),
-        }
+        policy_rule(rule)
         for rule in reading_rules()
         if not namespaced or rule.scope == "namespaced"
     ]
 
 
-def role(name: str = "gputailor", *, namespaced: bool = False) -> dict[str, Any]:
-    """The rules as a ClusterRole, or as a Role to be applied in each namespace that may be seen."""
+def policy_rule(rule: AccessRule) -> dict[str, list[str]]:
+    """A rule as Kubernetes writes it."""
+    return {
+        "apiGroups": list(rule.groups),
+        "resources": list(rule.resources),
+        "verbs": list(rule.verbs),
+    }
+
+
+def role(
+    name: str = "gputailor",
+    *,
+    namespaced: bool = False,
+    more: Sequence[dict[str, list[str]]] = (),
+) -> dict[str, Any]:
+    """The rules as a ClusterRole, or as a Role to be applied in each namespace that may be seen.
+
+    ``more``: PolicyRules beside them.
+    """
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role" if namespaced else "ClusterRole",
         "metadata": {"name": name},
-        "rules": rules(namespaced=namespaced),
+        "rules": [*rules(namespaced=namespaced), *more],
     }
 
 
@@ -125,17 +142,24 @@ def missing_permissions(
     ``namespaces`` None (or a pattern) asks for all at once. Groups that the cluster does not serve
     are left out. Raises ``ClusterError`` when the cluster does not answer.
     """
+    return missing_of(client, reading_rules(), namespaces)
+
+
+def missing_of(
+    client: Client, asked: Iterable[AccessRule], namespaces: Sequence[str] | None = None
+) -> tuple[MissingPermission, ...]:
+    """Likewise of other rules than those of reading."""
     discovery, places = Discovery(client), NamespaceChoice.of(namespaces).places
     return tuple(
         missing
-        for rule in reading_rules()
+        for rule in asked
         for group, resource in _served(discovery, rule)
         for namespace in (places if rule.scope == "namespaced" else ("",))
         if (missing := _missing(client, rule, group, resource, namespace)) is not None
     )
 
 
-def _served(discovery: Discovery, rule: ReadingRule) -> Iterator[tuple[str, str]]:
+def _served(discovery: Discovery, rule: AccessRule) -> Iterator[tuple[str, str]]:
     """The rule's resources that exist here; of a group whose discovery fails, all of them."""
     for group in rule.groups:
         for resource in rule.resources:
@@ -148,9 +172,9 @@ def _served(discovery: Discovery, rule: ReadingRule) -> Iterator[tuple[str, str]
 
 
 def _missing(
-    client: Client, rule: ReadingRule, group: str, resource: str, namespace: str
+    client: Client, rule: AccessRule, group: str, resource: str, namespace: str
 ) -> MissingPermission | None:
-    refused = list(_refused(client, rule.verbs, group, resource, namespace))
+    refused = list(refusals(client, rule.verbs, group, resource, namespace))
     if not refused:
         return None
     return MissingPermission(
@@ -164,9 +188,10 @@ def _missing(
     )
 
 
-def _refused(
+def refusals(
     client: Client, verbs: Iterable[str], group: str, resource: str, namespace: str
 ) -> Iterator[tuple[str, str]]:
+    """Verbs that we may not use on a resource ('' everywhere), each with the server's reason."""
     for verb in verbs:
         attributes: dict[str, Any] = {"verb": verb, "group": group, "resource": resource}
         if namespace:

@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from gputailor_agent.reports.delivery.content import Content
 from gputailor_agent.reports.delivery.errors import DeliveryError
 from gputailor_agent.reports.delivery.mail import SendError
@@ -104,25 +106,44 @@ def _apprise() -> Any:
     return apprise
 
 
-def post(plugin: "NotifyBase", name: str, content: Content) -> None:
-    """Post one message; returns once the chat took it, raises ``SendError`` otherwise.
+class Posting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a chat is given to post; nothing of its address."""
+
+    service: str
+    markdown: bool
+    title: str
+    body: str
+
+
+def composed(plugin: "NotifyBase", content: Content) -> Posting:
+    """A message as a chat gets it.
 
     Markdown where the service reads it, plain text elsewhere; both cut to the service's limit.
     """
-    from apprise import NotifyFormat, OverflowMode  # noqa: PLC0415 - as above
-
     markdown = reads_markdown(plugin)
     title = content.subject.translate(_HEADING)[:_LONGEST_TITLE]
     body = content.text if markdown else content.plain or content.text
     if type(plugin).__name__ in _CALLING:
         body = body.replace("\\<", "<").replace("<", "(")
-    shown = NotifyFormat.MARKDOWN if markdown else NotifyFormat.TEXT
+    return Posting(
+        service=str(plugin.service_name),
+        markdown=markdown,
+        title=title,
+        body=fitting(plugin, title, body),
+    )
+
+
+def post(plugin: "NotifyBase", name: str, content: Content) -> None:
+    """Post one message; returns once the chat took it, raises ``SendError`` otherwise."""
+    from apprise import NotifyFormat, OverflowMode  # noqa: PLC0415 - as above
+
+    made = composed(plugin, content)
     _SILENCE.heard.status = ""
     try:
         taken = plugin.notify(
-            fitting(plugin, title, body),
-            title=title,
-            body_format=shown,
+            made.body,
+            title=made.title,
+            body_format=NotifyFormat.MARKDOWN if made.markdown else NotifyFormat.TEXT,
             overflow=OverflowMode.TRUNCATE,
         )
     except Exception as error:  # noqa: BLE001 - a hundred services: none may end the round

@@ -30,6 +30,16 @@ SHOWN_ROWS: Final = 60
 
 REPORT: Final = "report"
 IDLE: Final = "idle"
+UNHEALTHY: Final = "unhealthy"
+#: Notices, which wait in quiet hours and go together where they are many.
+NOTICES: Final = (IDLE, UNHEALTHY)
+#: What folders and object stores keep of a report, by the name of its format.
+_FILES: Final = {
+    "html": "report.html",
+    "markdown": "report.md",
+    "json": "report.json",
+    "csv": "report.csv",
+}
 
 #: Lines of a mail's text are not longer (RFC 5322 asks for at most 78 characters).
 MAIL_LOOK: Final = Look(width=76)
@@ -39,7 +49,7 @@ _LONGEST_SUBJECT: Final = 180
 class Content(msgspec.Struct, frozen=True, kw_only=True):
     """A message without its recipient. ``document`` is JSON text, attached as ``name``.json."""
 
-    kind: str  # REPORT or IDLE
+    kind: str  # REPORT, or one of NOTICES
     cluster: str
     period: str
     made_at: float  # Unix seconds
@@ -49,6 +59,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     document: str
     name: str
     plain: str = ""  # the text without any markup; '' in what earlier versions kept
+    files: dict[str, str] = {}  # of a report that is kept: names with their whole texts
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -66,9 +77,17 @@ def unpack(body: bytes) -> Content:
 
 
 def report_content(
-    plan: Plan, period: str, *, public_url: str = "", beside: Beside = NOTHING
+    plan: Plan,
+    period: str,
+    *,
+    public_url: str = "",
+    beside: Beside = NOTHING,
+    late: bool = False,
 ) -> Content:
-    """The report of a plan for a period such as ``2026-01-05T07:00``, in the language spoken."""
+    """The report of a plan for a period such as ``2026-01-05T07:00``, in the language spoken.
+
+    One that is ``late`` says so in its subject; the plan's problems say why.
+    """
     saving = plan.saving_money_per_month
     subject = _(
         "GPU report {cluster}, {length} to {end}",
@@ -79,6 +98,8 @@ def report_content(
     if saving is not None and saving.amount > 0:
         money = units.money(saving, per="month")
         subject = _("{subject}: {money} to save", subject=subject, money=money)
+    if late:
+        subject = _("Late: {subject}", subject=subject)
     page = _with_origin(shortened(plan_page.compose(plan, beside)), plan, period, public_url)
     return Content(
         kind=REPORT,
@@ -94,70 +115,107 @@ def report_content(
     )
 
 
+def kept_content(plan: Plan, period: str, beside: Beside = NOTHING) -> Content:
+    """The report of a plan as folders and object stores keep it: every format, nothing left out."""
+    return Content(
+        kind=REPORT,
+        cluster=plan.cluster,
+        period=period,
+        made_at=plan.made_at,
+        subject="",
+        text="",
+        html="",
+        document="",
+        name="",
+        files={file: render(plan, name, beside=beside) for name, file in _FILES.items()},
+    )
+
+
+class Occasion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a notice is sent for. ``since``: Unix seconds; ``nodes``: '' where nobody says."""
+
+    kind: str  # one of NOTICES
+    period: str
+    since: float
+    made_at: float
+    nodes: str = ""
+
+
 def notice_content(
-    verdict: Verdict,
-    finding: Finding,
-    *,
-    period: str,
-    since: float,
-    made_at: float,
-    public_url: str,
+    verdict: Verdict, finding: Finding, occasion: Occasion, *, public_url: str
 ) -> Content:
-    """The notice that a workload went idle at ``since`` (Unix seconds)."""
+    """The notice that a workload went idle, or that a GPU it holds is unhealthy."""
     workload = verdict.workload
-    title = _("Idle GPUs: {workload}", workload=workload.id)
+    named = f"{workload.namespace}/{workload.name}"
+    told = {"cluster": workload.cluster, "workload": named, "time": units.utc(occasion.since)}
+    if occasion.kind == UNHEALTHY:
+        title = _("Unhealthy GPUs: {workload}", workload=workload.id)
+        subject = _("Unhealthy GPUs on {cluster}: {workload}, seen {time}", **told)
+    else:
+        title = _("Idle GPUs: {workload}", workload=workload.id)
+        subject = _("Idle GPUs on {cluster}: {workload} since {time}", **told)
     blocks: list[Block] = [
         Heading(text=title, level=1),
         Paragraph(text=sentence(say(finding.message))),
-        Facts(pairs=_notice_facts(verdict, finding, since)),
+        Facts(pairs=_notice_facts(verdict, finding, occasion)),
     ]
     blocks += [
         Paragraph(text=_("Mind: {risk}", risk=sentence(say(risk)))) for risk in finding.risks
     ]
     if finding.change.command:
         blocks += [Heading(text=_("What to do")), Code(text=finding.change.command, language="sh")]
-    blocks.append(Paragraph(text=_why_you(public_url), tone="muted"))
+    blocks.append(Paragraph(text=_why_you(occasion.kind, public_url), tone="muted"))
     page = Document(title=title, blocks=tuple(blocks))
     return Content(
-        kind=IDLE,
+        kind=occasion.kind,
         cluster=workload.cluster,
-        period=period,
-        made_at=made_at,
-        subject=_subject(
-            _(
-                "Idle GPUs on {cluster}: {workload} since {time}",
-                cluster=workload.cluster,
-                workload=f"{workload.namespace}/{workload.name}",
-                time=units.utc(since),
-            )
-        ),
+        period=occasion.period,
+        made_at=occasion.made_at,
+        subject=_subject(subject),
         text=markdown.draw(page),
         plain=console.draw(page, MAIL_LOOK),
         html=html.draw(page, public_url=public_url),
         document=msgspec.json.encode(finding).decode(),
-        name=_file_name("gputailor-idle", workload.cluster, period),
+        name=_file_name(f"gputailor-{occasion.kind}", workload.cluster, occasion.period),
     )
 
 
-def _notice_facts(verdict: Verdict, finding: Finding, since: float) -> tuple[tuple[str, str], ...]:
+def _notice_facts(
+    verdict: Verdict, finding: Finding, occasion: Occasion
+) -> tuple[tuple[str, str], ...]:
     workload = verdict.workload
-    return (
+    where = (
         (_("cluster"), workload.cluster),
         (_("workload"), f"{workload.kind} {workload.namespace}/{workload.name}"),
         (_("container"), workload.container),
-        (_("idle since"), units.utc(since)),
+    )
+    what = (
         (_("GPUs"), units.count(verdict.gpus_now)),
         (_("model"), _(", ").join(verdict.device_models) or units.unknown()),
-        (_("saving"), units.money(finding.saving.money_per_month, per="month")),
-        (_("confidence"), _(finding.confidence.value)),
     )
+    sure = (_("confidence"), _(finding.confidence.value))
+    if occasion.kind == UNHEALTHY:
+        seen = (_("first seen"), units.utc(occasion.since))
+        node = (_("node"), occasion.nodes or units.unknown())
+        return (*where, node, seen, *what, sure)
+    since = (_("idle since"), units.utc(occasion.since))
+    saving = (_("saving"), units.money(finding.saving.money_per_month, per="month"))
+    return (*where, since, *what, saving, sure)
 
 
-def _why_you(public_url: str) -> str:
-    told = _(
-        "Sent once for this idle time. Another receiver: annotation gputailor.io/notify on the "
-        "workload; never again: gputailor.io/ignore: idle."
-    )
+def _why_you(kind: str, public_url: str) -> str:
+    if kind == UNHEALTHY:
+        told = _(
+            "Sent when a fault of a GPU is first seen, and again when its errors go on, to those "
+            "whose workload is on it and to those who run the cluster. Another receiver: "
+            "annotation gputailor.io/notify on the workload; never again: "
+            "gputailor.io/ignore: health."
+        )
+    else:
+        told = _(
+            "Sent once for this idle time. Another receiver: annotation gputailor.io/notify on the "
+            "workload; never again: gputailor.io/ignore: idle."
+        )
     page = _("The agent's page: {url}", url=f"{public_url}/") if public_url else ""
     return joined(told, page)
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parseaddr
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -40,6 +41,31 @@ class MailServer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectStore:
+    """A bucket that keeps reports, by the protocol of S3.
+
+    Without a file of credentials the process's own identity is used: a role of its service
+    account, of its node, or variables of the environment.
+    """
+
+    bucket: str
+    prefix: str = ""
+    endpoint: str = ""  # of a server of one's own; '' is Amazon's
+    region: str = "us-east-1"
+    path_style: bool = True  # the bucket in the path, not in the host's name
+    credentials_file: Path | None = None  # as the AWS command line writes it
+    timeout_seconds: float = 30.0
+
+    @property
+    def name(self) -> str:
+        """The place as it may be shown and stored."""
+        host = urlsplit(self.endpoint).netloc.rpartition("@")[2]
+        return "/".join(part for part in (f"s3://{self.bucket}", self.prefix) if part) + (
+            f" at {host}" if host else ""
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Receivers:
     """Mail addresses and names of channels."""
 
@@ -62,7 +88,13 @@ class DeliverySettings:
     notices_at_once: int = 10  # more of them to one receiver go as one message
     language: str = "en"  # of notices: a name of ``reports.catalogues``
     notices: bool = True
-    notify: Mapping[str, str] = field(default_factory=dict)  # namespace or pattern -> addresses
+    #: Channels that workloads may name themselves; they get nothing else.
+    open_channels: frozenset[str] = frozenset()
+    severe_in_quiet_hours: bool = False  # notices of broken hardware do not wait
+    folder: Path | None = None  # keeps every report in all its formats
+    objects: ObjectStore | None = None  # likewise
+    # namespace or pattern -> addresses and names of channels, separated by commas
+    notify: Mapping[str, str] = field(default_factory=dict)
     notify_domains: tuple[str, ...] = ()
     public_url: str = ""
     cool_down_seconds: float = 86400.0
@@ -70,12 +102,23 @@ class DeliverySettings:
     @property
     def wanted(self) -> bool:
         """Whether there is any way to send."""
-        return self.server is not None or bool(self.webhook_url or self.channels)
+        kept = self.folder is not None or self.objects is not None
+        return kept or self.server is not None or bool(self.webhook_url or self.channels)
+
+    @property
+    def folder_name(self) -> str:
+        """The folder as it is stored; '' without one."""
+        return "" if self.folder is None else str(self.folder)
+
+    @property
+    def objects_name(self) -> str:
+        """The object store as it is stored; '' without one."""
+        return "" if self.objects is None else self.objects.name
 
     @property
     def whole(self) -> Receivers:
-        """Who gets what is of the whole cluster: no channel that is some team's."""
-        taken = {one for line in self.teams.values() for one in line.channels}
+        """Who gets what is of the whole cluster: no channel that is some team's or workload's."""
+        taken = {one for line in self.teams.values() for one in line.channels} | self.open_channels
         return Receivers(
             mail_to=self.mail_to, channels=tuple(one for one in self.channels if one not in taken)
         )
@@ -115,6 +158,26 @@ class DeliverySettings:
         """Whether an address that a workload names itself may be written to."""
         known = {domain_of(one) for one in (self.mail_from, *self.mail_to)}
         return domain_of(address) in known | {one.lower() for one in self.notify_domains}
+
+
+def receivers(given: str | Iterable[str], setting: str, channels: Iterable[str]) -> Receivers:
+    """Addresses and names of ``channels``, several in one text by commas.
+
+    Raises ``DeliveryError`` for what is neither.
+    """
+    several = given.split(",") if isinstance(given, str) else given
+    names = tuple(dict.fromkeys(one.strip() for one in several))
+    chats = tuple(one for one in names if "@" not in one)
+    known = sorted(channels)
+    for one in chats:
+        if one not in known:
+            raise DeliveryError(
+                f"{setting}: {one!r} is no mail address and no channel; there are: "
+                f"{', '.join(known) or 'none'}"
+            )
+    return Receivers(
+        mail_to=tuple(address(one, setting) for one in names if "@" in one), channels=chats
+    )
 
 
 def address(text: str, setting: str) -> str:
@@ -180,6 +243,10 @@ def delivery_settings(
     quiet: QuietHours | None = None,
     notices_at_once: int = 10,
     language: str = "en",
+    open_channels: Iterable[str] = (),
+    severe_in_quiet_hours: bool = False,
+    folder: Path | None = None,
+    objects: ObjectStore | None = None,
 ) -> DeliverySettings:
     """Check what was given and put it together; raises ``DeliveryError`` naming the setting."""
     recipients = tuple(dict.fromkeys(address(one, "mail_to") for one in mail_to))
@@ -187,15 +254,7 @@ def delivery_settings(
         raise DeliveryError("mail_to is given, but no smtp_host to send by")
     if smtp_host and not mail_from:
         raise DeliveryError("smtp_host is given, but no mail_from: who do the mails come from?")
-    if smtp_tls not in TLS_MODES:
-        raise DeliveryError(f"smtp_tls: expected {', '.join(TLS_MODES)}, found {smtp_tls!r}")
-    if smtp_username and smtp_tls == "none":
-        raise DeliveryError(
-            "smtp_username with smtp_tls none would send the password in the clear; use starttls "
-            "or tls"
-        )
-    if bool(smtp_username) != bool(smtp_password):
-        raise DeliveryError("smtp_username and smtp_password belong together: give both or none")
+    _check_login(smtp_tls, smtp_username, smtp_password)
     if webhook_secrets and not webhook_url:
         raise DeliveryError("webhook_secret_file is given, but no webhook_url to sign calls to")
     if any(line.mail_to for line in (teams or {}).values()) and not smtp_host:
@@ -217,7 +276,7 @@ def delivery_settings(
         webhook_url=web_address(webhook_url, "webhook_url") if webhook_url else "",
         notices=notices,
         notify={
-            pattern: ",".join(address(one, f"notify.{pattern}") for one in given.split(","))
+            pattern: _joined(receivers(given, f"notify.{pattern}", channels or {}))
             for pattern, given in (notify or {}).items()
         },
         notify_domains=tuple(notify_domains),
@@ -229,4 +288,24 @@ def delivery_settings(
         quiet=quiet,
         notices_at_once=notices_at_once,
         language=language,
+        open_channels=frozenset(open_channels),
+        severe_in_quiet_hours=severe_in_quiet_hours,
+        folder=folder,
+        objects=objects,
     )
+
+
+def _check_login(tls: str, username: str, password: str) -> None:
+    if tls not in TLS_MODES:
+        raise DeliveryError(f"smtp_tls: expected {', '.join(TLS_MODES)}, found {tls!r}")
+    if username and tls == "none":
+        raise DeliveryError(
+            "smtp_username with smtp_tls none would send the password in the clear; use starttls "
+            "or tls"
+        )
+    if bool(username) != bool(password):
+        raise DeliveryError("smtp_username and smtp_password belong together: give both or none")
+
+
+def _joined(several: Receivers) -> str:
+    return ",".join((*several.mail_to, *several.channels))

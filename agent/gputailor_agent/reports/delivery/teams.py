@@ -22,7 +22,7 @@ from gputailor_agent.reports.delivery.settings import (
     DEFAULT_TEAM,
     DeliverySettings,
     Receivers,
-    address,
+    receivers,
 )
 from gputailor_agent.reports.scoping import Scope, only
 
@@ -40,16 +40,7 @@ def _line(given: Any, where: str, channels: Mapping[str, str]) -> Receivers:
     several = given.split(",") if isinstance(given, str) else given
     if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
         raise DeliveryError(f"{where}: expected addresses and channels, found {given!r}")
-    names = tuple(dict.fromkeys(one.strip() for one in several))
-    chats = tuple(one for one in names if "@" not in one)
-    for one in chats:
-        if one not in channels:
-            known = ", ".join(sorted(channels)) or "none"
-            raise DeliveryError(
-                f"{where}: {one!r} is no mail address and no channel; there are: {known}"
-            )
-    mails = tuple(address(one, where) for one in names if "@" in one)
-    return Receivers(mail_to=mails, channels=chats)
+    return receivers(several, where, channels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +56,7 @@ class Part:
 def parts(plan: Plan, beside: Beside, settings: DeliverySettings) -> Iterator[Part]:
     """The whole report and every team's part of it; a team without workloads gets none."""
     yield Part(plan, beside, settings.whole)
-    for team, receivers in settings.teams.items():
+    for team, told_to in settings.teams.items():
 
         def holds(workload: Workload, team: str = team) -> bool:
             return settings.line_of(workload.team) == team
@@ -75,4 +66,4 @@ def parts(plan: Plan, beside: Beside, settings: DeliverySettings) -> Iterator[Pa
             ids = [one.workload.id for one in own.verdicts]
             told = Scope(teams=(team,)).text()
             about = DEFAULT_TEAM if team == DEFAULT_TEAM else f"team {team}"
-            yield Part(own, scoped_beside(beside, ids, told), receivers, about)
+            yield Part(own, scoped_beside(beside, ids, told), told_to, about)

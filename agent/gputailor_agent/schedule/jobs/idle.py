@@ -39,7 +39,7 @@ def watch(parts: Parts, now: float) -> None:
         found = _of_pages(parts, now) if parts.live is None else _of_server(parts, parts.live, now)
         if found is not None:
             with parts.store.transaction() as tx:
-                parts.delivery.keep_notices(tx, _without_strangers(found))
+                parts.delivery.keep_notices(tx, without_strangers(found))
 
 
 def _of_pages(parts: Parts, now: float) -> Assessment | None:
@@ -115,7 +115,7 @@ def only(inventory: Inventory, pods: set[tuple[str, str]]) -> Inventory:
     return msgspec.structs.replace(inventory, pods=kept)
 
 
-def _without_strangers(found: Assessment) -> Plan:
+def without_strangers(found: Assessment) -> Plan:
     """The plan of those workloads only whose pods were looked at."""
     known = {workload.id for workload in found.resolution.workloads}
     verdicts = tuple(

@@ -13,19 +13,15 @@ from typing import Final
 import msgspec
 
 from gputailor_agent.model.usage import HOUR_SECONDS
-from gputailor_agent.reports import units
 from gputailor_agent.reports.catalogues import speaking
+from gputailor_agent.reports.delivery.lateness import lateness
 from gputailor_agent.reports.formats import render
-from gputailor_agent.reports.plurals import length
 from gputailor_agent.reports.remembering import of_store
 from gputailor_agent.schedule.due import Due
 from gputailor_agent.schedule.jobs.base import Job
 from gputailor_agent.schedule.parts import Parts
 from gputailor_agent.schedule.timing import cron_trigger, fires, last_fire, offset
 
-#: A report made longer after its time is told to be late.
-LATE_SECONDS: Final = 3600.0
-_NAMED: Final = 5  # of those that were skipped
 _LOOKED_AT: Final = 1000
 
 
@@ -47,13 +43,15 @@ def period_of(fire: float) -> str:
 def _make(parts: Parts, fire: float, now: float) -> None:
     period = period_of(fire)
     skipped = _skipped(parts, fire)
-    told = lateness(fire, now, skipped)
+    told = lateness(fire, now, skipped)  # in English, for the period's reason
     inventory, problems = parts.judging.inventory(now)
     end = fire // HOUR_SECONDS * HOUR_SECONDS  # whole hours: the same whenever it is made
     assessment = parts.judging.assess(inventory, end, now, problems)
     plan = assessment.plan
     if told:
-        plan = msgspec.structs.replace(plan, problems=(told, *plan.problems))
+        with speaking(parts.settings.report_language):
+            problem = lateness(fire, now, skipped)
+        plan = msgspec.structs.replace(plan, problems=(problem, *plan.problems))
     rules = parts.settings.assessment.rules
     beside = of_store(parts.store, plan, assessment.resolution, rules)
     with speaking(parts.settings.report_language):
@@ -74,17 +72,6 @@ def _make(parts: Parts, fire: float, now: float) -> None:
             reason = f"overtaken by the report of {period}"
             tx.mark_period(parts.name("report"), other, at=now, state="skipped", reason=reason)
         parts.mark(tx, "report", period, now, told)
-
-
-def lateness(fire: float, now: float, skipped: tuple[str, ...]) -> str:
-    """What a report says of having been made late; '' for one that is in time."""
-    if now - fire <= LATE_SECONDS:
-        return ""
-    text = f"this report was due at {units.utc(fire)} and was made {length(now - fire)} late"
-    if skipped:
-        named = ", ".join(skipped[:_NAMED]) + (", …" if len(skipped) > _NAMED else "")
-        text += f"; of the reports due before it these were not made: {named}"
-    return text
 
 
 def _skipped(parts: Parts, fire: float) -> tuple[str, ...]:

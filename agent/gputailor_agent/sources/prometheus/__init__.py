@@ -10,6 +10,7 @@ from gputailor_agent.sources.prometheus.readings import (
     GaugeCount,
     GaugeHour,
     GaugeSeries,
+    HealthSeries,
     HourReading,
 )
 from gputailor_agent.sources.prometheus.source import PrometheusSource
@@ -23,6 +24,7 @@ __all__ = [
     "GaugeCount",
     "GaugeHour",
     "GaugeSeries",
+    "HealthSeries",
     "HourReading",
     "PrometheusError",
     "PrometheusSource",

@@ -14,6 +14,7 @@ import msgspec
 from gputailor_agent.dialects.base import Holder
 from gputailor_agent.dialects.gauges import (
     AT_THE_END,
+    HEALTH,
     Gauge,
     GaugeDialect,
     Measure,
@@ -29,6 +30,7 @@ from gputailor_agent.sources.prometheus.readings import (
     GaugeCount,
     GaugeHour,
     GaugeSeries,
+    HealthSeries,
 )
 
 _SPAN: Final = f"[{STEP_SECONDS - 1}s999ms]"  # (t - 300 s, t] on servers of either reading
@@ -36,6 +38,16 @@ _LEARN_SECONDS: Final = 900  # of one series, raw, to see how far apart its samp
 _PARTS: Final = (Measure.MEMORY_USED, Measure.MEMORY_FREE, Measure.MEMORY_RESERVED)
 #: How five minutes are made one value; a mean where nothing is said.
 _WAYS: Final = {Measure.MEMORY_USED: "max", Measure.IDLE: "min"}
+#: Likewise of health: of codes and masks both ends, between which nobody can tell.
+_WAYS_OF_HEALTH: Final = {
+    Measure.THROTTLED: ("avg",),
+    Measure.FAULT: ("avg",),
+    Measure.THROTTLED_SECONDS: ("max",),
+    Measure.ERRORS: ("max",),
+    Measure.REASONS: ("min", "max"),
+    Measure.LAST_ERROR: ("min", "max"),
+}
+_NOT_OF_USE: Final = AT_THE_END | HEALTH
 _REMEMBERED: Final = 100_000
 
 
@@ -96,7 +108,7 @@ class GaugeReader:
     def hour(self, begin: int, end: int, gauges: Sequence[Present]) -> GaugeHour | None:
         """What there is of (begin, end], in whole steps; None where there is nothing."""
         end = begin + (end - begin) // STEP_SECONDS * STEP_SECONDS
-        read = [one for one in gauges if one.gauge.measure not in AT_THE_END]
+        read = [one for one in gauges if one.gauge.measure not in _NOT_OF_USE]
         counted = _references(gauges)
         if not read or not counted or end <= begin:
             return None
@@ -123,6 +135,7 @@ class GaugeReader:
             end=end,
             series=tuple(series),
             counts=tuple(counts),
+            health=tuple(self._health(gauges, (begin, end), own)),
             **self._at_the_end(gauges, end),
         )
 
@@ -130,8 +143,32 @@ class GaugeReader:
         own = equal(dict(present.gauge.labels))
         return selector((present.name,), *self._matchers, *own, *matchers)
 
-    def _over_time(self, present: Present) -> str:
-        way = _WAYS.get(present.gauge.measure, "avg")
+    def _health(
+        self, gauges: Sequence[Present], span: tuple[int, int], own: set[tuple[str, str]]
+    ) -> Iterable[HealthSeries]:
+        """What tells of devices' health, from the step before the hour on."""
+        asked = [(one, way) for one in gauges for way in _WAYS_OF_HEALTH.get(one.gauge.measure, ())]
+        before, end = span[0] - STEP_SECONDS, span[1]
+        matrices = self._client.each(
+            lambda ask: self._client.query_range(ask, span[0], end, STEP_SECONDS),
+            [self._over_time(one, way) for one, way in asked],
+        )
+        for (present, way), matrix in zip(asked, matrices, strict=True):
+            for series in matrix.result:
+                subject = self._subject(series.metric, own)
+                if subject is not None:
+                    labels = self._look(series.metric).labels
+                    yield HealthSeries(
+                        holder=subject.holder,
+                        device=subject.device,
+                        gauge=present.gauge,
+                        way=way,
+                        values=tuple(_by_step(series, (before, end))),
+                        part=labels.get(present.gauge.part, ""),
+                    )
+
+    def _over_time(self, present: Present, way: str = "") -> str:
+        way = way or _WAYS.get(present.gauge.measure, "avg")
         return f"{way}_over_time({self._select(present)}{_SPAN})"
 
     def _look(self, metric: msgspec.Raw) -> _Known:
@@ -295,6 +332,6 @@ def _references(gauges: Sequence[Present]) -> list[Present]:
     """The first gauge of each group, by every name: its samples count for all of the group."""
     first: dict[str, Gauge] = {}
     for one in gauges:
-        if one.gauge.measure not in {Measure.MEMORY_TOTAL, Measure.INFO}:
+        if one.gauge.measure not in HEALTH | {Measure.MEMORY_TOTAL, Measure.INFO}:
             first.setdefault(one.gauge.group, one.gauge)
     return [one for one in gauges if one.gauge in first.values()]

@@ -1,21 +1,24 @@
 """What containers used of their nodes, hour by hour: cAdvisor's CPU, memory, pressure, traffic.
 
-Costs per container and hour: one sample of each counter and setting, and one pass over the samples
-of its memory, made by the server. Only containers of given pods are asked for. Restarts and kills
-for memory are kube-state-metrics' (``restarting``).
+Costs per container and hour: one sample of each counter and setting, thirteen of its CPU time, and
+one pass over the samples of its memory, made by the server. Only containers of given pods are asked
+for. Restarts and kills for memory are kube-state-metrics' (``restarting``).
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeVar
 
 from gputailor_agent.dialects import cadvisor
 from gputailor_agent.dialects.cadvisor import HostCounter
 from gputailor_agent.dialects.labels import told
+from gputailor_agent.model import cpu_levels
 from gputailor_agent.model.containers import Amount, Peak
 from gputailor_agent.sources.prometheus.client import PrometheusClient
 from gputailor_agent.sources.prometheus.container_readings import ContainerReading
 from gputailor_agent.sources.prometheus.promql import chunks, one_of, selector
+from gputailor_agent.sources.prometheus.readings import STEP_SECONDS
 from gputailor_agent.sources.prometheus.rises import (
     Boundary,
     Hour,
@@ -70,7 +73,8 @@ class HostReader:
         rises = hour.rises(self._samples(doubtful, begin, end), doubtful)
         settings = before.settings | after.settings
         peaks = self._memory(wanted, begin, end)
-        return _readings(_owned(rises, wanted), _owned(settings, wanted), peaks)
+        levels = self._cpu_levels(wanted, begin, end)
+        return _readings(_owned(rises, wanted), _owned(settings, wanted), peaks, levels)
 
     def _select(self, names: tuple[str, ...], *matchers: str) -> str:
         return selector(names, *self._matchers, *matchers)
@@ -134,6 +138,36 @@ class HostReader:
                     found[key.of] = max(value, found.get(key.of, 0.0))
         return found
 
+    def _cpu_levels(
+        self, pods: Collection[PodName], begin: int, end: int
+    ) -> dict[_Place, dict[str, float]]:
+        """Seconds by level of CPU use of each container; steps in which it was known throughout.
+
+        A counter that is new in a step, or fell, says nothing of the step.
+        """
+        asked = [
+            self._select((cadvisor.CPU.name,), *_OF_CONTAINERS, chosen)
+            for label in self._labels
+            for chosen in _choices(label, pods)
+        ]
+        last = begin + (end - begin) // STEP_SECONDS * STEP_SECONDS
+        read = self._client.each(
+            lambda one: self._client.query_range(one, begin, last, STEP_SECONDS), asked
+        )
+        seconds: dict[_Place, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+        for key, copies in samples_after(read, _key, begin - 1).items():
+            if (key.of[0], key.of[1]) in pods:
+                fullest = max(copies, key=len)  # others are the same, seen by another scraper
+                for (before, was), (at, now) in pairwise(fullest):
+                    if at - before == STEP_SECONDS and now >= was:
+                        seconds[key.of][at] += now - was
+        levels: dict[_Place, dict[str, float]] = {}
+        for place, steps in seconds.items():
+            found = levels[place] = defaultdict(float)
+            for used in steps.values():
+                found[cpu_levels.level(used / STEP_SECONDS)] += STEP_SECONDS
+        return levels
+
 
 def _choices(label: str, pods: Iterable[PodName]) -> Iterable[str]:
     return [one_of(label, part) for part in chunks(sorted({pod for _, pod in pods}))]
@@ -189,9 +223,15 @@ def _readings(
     rises: Mapping[_Place, Mapping[SeriesKey, Rise]],
     settings: Mapping[_Place, Mapping[SeriesKey, float]],
     memory: Mapping[_Place, float],
+    levels: Mapping[_Place, Mapping[str, float]],
 ) -> list[ContainerReading]:
     return [
-        _reading(place, rises.get(place, {}), settings.get(place, {}), memory.get(place))
+        _reading(
+            place,
+            rises.get(place, {}),
+            settings.get(place, {}),
+            (memory.get(place), levels.get(place, {})),
+        )
         for place in sorted({*rises, *memory})
     ]
 
@@ -200,9 +240,10 @@ def _reading(
     place: _Place,
     rises: Mapping[SeriesKey, Rise],
     settings: Mapping[SeriesKey, float],
-    memory: float | None,
+    levels: tuple[float | None, Mapping[str, float]],
 ) -> ContainerReading:
-    amounts: dict[str, float] = defaultdict(float)
+    memory, of_cpu = levels
+    amounts: dict[str, float] = defaultdict(float, of_cpu)
     counted: dict[str, float] = defaultdict(float)
     peaks = {} if memory is None else {str(Peak.MEMORY): memory}
     for key, rise in rises.items():

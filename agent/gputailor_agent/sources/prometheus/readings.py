@@ -44,11 +44,27 @@ class GaugeCount(msgspec.Struct, frozen=True, kw_only=True):
     rank: int = 0
 
 
+class HealthSeries(msgspec.Struct, frozen=True, kw_only=True):
+    """What one metric of a device's health was in each step, and in the step before the hour.
+
+    ``way``: how a step is made one value: "avg", "max" or "min". ``part``: the code of an error,
+    where a series is of one.
+    """
+
+    holder: Holder | None
+    device: Device
+    gauge: Gauge
+    way: str
+    values: tuple[float | None, ...]  # as the exporter gave them, one more than there are steps
+    part: str = ""
+
+
 class GaugeHour(msgspec.Struct, frozen=True, kw_only=True):
     """One exporter kind's gauges over (begin, end].
 
     ``memory_totals`` in bytes by device, ``memory_limits`` by container where it may have but a
-    part. ``described``: devices by what only a series of descriptions says of them.
+    part. ``described``: devices by what only a series of descriptions says of them. ``health``: of
+    devices, not of their use.
     """
 
     dialect: str
@@ -59,6 +75,7 @@ class GaugeHour(msgspec.Struct, frozen=True, kw_only=True):
     memory_totals: dict[str, int] = {}
     memory_limits: dict[Holder, int] = {}
     described: tuple[Device, ...] = ()
+    health: tuple[HealthSeries, ...] = ()
 
     @property
     def steps(self) -> int:

@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
+from tests.agent.inventory.live.api_written import Written
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,6 +28,7 @@ RESOURCES = {
     ("batch/v1", "CronJob"): ("cronjobs", True),
     ("resource.k8s.io/v1", "ResourceClaim"): ("resourceclaims", True),
     ("resource.k8s.io/v1", "ResourceClaimTemplate"): ("resourceclaimtemplates", True),
+    ("events.k8s.io/v1", "Event"): ("events", True),
     ("farm.example/v2", "Crop"): ("crops", True),
 }
 
@@ -37,6 +40,7 @@ class Request:
     query: dict[str, str]
     headers: dict[str, str]
     at: float
+    body: bytes = b""
 
 
 @dataclass
@@ -64,6 +68,7 @@ class ApiServer:
         self.forbidden: set[str] = set()  # "plural", "plural/namespace"
         self.granted: Callable[[dict], bool] = lambda attributes: True
         self.closed_watches = 0
+        self.written = Written()
         self._opened: list[Request] = []
         self._faults: list[tuple[str, Fault]] = []
         self._objects: dict[tuple[str, str, str, str], dict] = {}
@@ -120,6 +125,12 @@ class ApiServer:
         with self._changed:
             self._objects.pop(_key(one))
             self._version += 1
+
+    def find(self, path: str) -> dict | None:
+        """The object at a path."""
+        version, (_, namespace, plural, name) = _split(path)
+        with self._changed:
+            return self._objects.get((version, plural, namespace, name))
 
     def tell(self, line: dict | bytes) -> None:
         """Send a line to every open watch as it is."""
@@ -208,6 +219,9 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:  # noqa: C901 -
         def do_POST(self):
             self.do_GET()
 
+        def do_PATCH(self):
+            self.do_GET()
+
         def do_GET(self):
             url = urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -217,6 +231,7 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:  # noqa: C901 -
                 dict(parse_qsl(url.query)),
                 {name.lower(): value for name, value in self.headers.items()},
                 time.monotonic(),
+                body,
             )
             server.requests.append(request)
             fault = server.fault_for(request)
@@ -224,6 +239,9 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:  # noqa: C901 -
                 self._go_wrong(fault)
             elif server.tokens is not None and not self._known(request):
                 self._send(401, status(401, "Unauthorized"))
+            elif self.command == "PATCH" or "/events" in url.path:
+                code, answer = server.written.take(server, request)
+                self._send(code, answer)
             elif self.command == "POST":
                 self._review(json.loads(body))
             else:

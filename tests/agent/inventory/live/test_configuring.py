@@ -106,7 +106,7 @@ def test_a_wrong_context_is_told_with_those_there_are(api, write_kubeconfig):
     path = write_kubeconfig(kubeconfig_of(api.url))
     told = _told(path, "lap")
     assert told == (
-        f"{path}: there is no context 'lap' (do you mean 'lab'?); contexts there are: lab"
+        f"{path}: there is no context 'lap' (did you mean lab?); contexts there are: lab"
     )
 
 

@@ -1,11 +1,20 @@
 import subprocess
 import sys
 
+import pytest
 import yaml
 
 from gputailor_agent.inventory.live import missing_permissions, reading_rules, rules
 from gputailor_agent.inventory.live.owning import climbing
 from gputailor_agent.inventory.live.rbac import role, rules_table
+from gputailor_agent.inventory.live.writing_rights import (
+    ANNOTATIONS,
+    EVENTS,
+    FEATURES,
+    missing_to_write,
+    writing_rules,
+    writing_table,
+)
 from gputailor_agent.model.inventory import OwnerReference
 
 
@@ -101,3 +110,59 @@ def test_the_rules_are_printed_as_a_role_that_kubectl_takes(tmp_path):
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert yaml.safe_load(printed) == role(namespaced=True)
     assert role()["kind"] == "ClusterRole"
+
+
+def test_events_are_created_and_refreshed_and_never_read_or_deleted():
+    assert writing_rules([EVENTS]) == [
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}
+    ]
+
+
+def test_owners_may_be_patched_and_nothing_else():
+    made = writing_rules([ANNOTATIONS])
+    assert {verb for rule in made for verb in rule["verbs"]} == {"patch"}
+    named = {
+        (group, name) for rule in made for group in rule["apiGroups"] for name in rule["resources"]
+    }
+    owners = {
+        (group, name)
+        for rule in reading_rules()
+        if rule.owners
+        for group in rule.groups
+        for name in rule.resources
+    }
+    assert named == owners
+    assert ("apps", "deployments") in named
+    core = {name for group, name in named if group == ""}
+    assert core == {"replicationcontrollers"}  # no pod, no node, no namespace
+
+
+def test_where_nothing_is_to_be_written_no_right_to_write_is_asked_for(api, client):
+    api.granted = lambda attributes: False
+    assert missing_to_write(client, ()) == ()
+
+
+def test_a_right_to_write_that_is_missing_is_told_with_the_setting_that_needs_it(api, client):
+    api.granted = lambda attributes: attributes["resource"] != "events"
+    (missing,) = missing_to_write(client, FEATURES, ["red"])
+    assert (missing.resource, missing.verbs) == ("events.events.k8s.io", ("create", "patch"))
+    assert missing.text.startswith(
+        "create, patch on events.events.k8s.io is not granted in namespace red: kubernetes_events is "
+        "on, but no Event is written"
+    )
+    assert not missing.optional
+
+
+def test_the_documentation_shows_what_may_be_written(repository):
+    page = (repository / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    shown = page.partition("writing_table -->\n")[2].partition("<!-- end of writing -->")[0]
+    assert shown == writing_table(), "copy the output of writing_table() between the marks"
+
+
+@pytest.mark.parametrize(
+    ("flags", "features"), [(["--events"], [EVENTS]), (["--annotations", "--events"], FEATURES)]
+)
+def test_the_role_is_printed_with_what_may_be_written(flags, features):
+    command = [sys.executable, "-m", "gputailor_agent.inventory.live", *flags]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert yaml.safe_load(printed) == role(more=writing_rules(features))
