@@ -2,12 +2,10 @@
 
 A store remembers which hours it has of which server; only the others are asked for. Each hour is
 written in one transaction with that memory, so a run that is stopped goes on where it was. An hour
-that still runs is given out, never kept. Where several exporters tell of the same device, the
-better one counts for each signal (``mixing``).
+that still runs is given out, never kept.
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -17,12 +15,9 @@ from gputailor_agent.dialects import gputailor
 from gputailor_agent.dialects.gauges import gauge_dialects
 from gputailor_agent.model.usage import HOUR_SECONDS, Device, UsageKey, UsageRow
 from gputailor_agent.rollup import sentences
-from gputailor_agent.rollup.containers import Span, container_rows
 from gputailor_agent.rollup.counters import CounterRollup
-from gputailor_agent.rollup.devices import merge_device
-from gputailor_agent.rollup.means import MeansRollup
-from gputailor_agent.rollup.mixing import Told, mix
-from gputailor_agent.rollup.owing import LateHistograms, awaits, completed
+from gputailor_agent.rollup.hours import PARTIAL_PATIENCE_SECONDS, HourRollup, RolledHour
+from gputailor_agent.rollup.owing import awaits, completed
 from gputailor_agent.rollup.spans import (
     block_of,
     count_hours,
@@ -35,8 +30,6 @@ from gputailor_agent.rollup.spans import (
 from gputailor_agent.rollup.state import StateError, decode_state, encode_state
 from gputailor_agent.sources.prometheus import (
     BLOCK_SECONDS,
-    GaugeHour,
-    HourReading,
     PrometheusError,
     PrometheusSource,
 )
@@ -47,24 +40,6 @@ Progress = Callable[[int, int], None]
 
 #: An hour is kept when so much time has passed since: scrapes and remote writes may be late.
 SETTLE_SECONDS: Final = 120.0
-
-#: An hour of which the server itself says that it told but a part is asked for again for so long.
-PARTIAL_PATIENCE_SECONDS: Final = 6.0 * HOUR_SECONDS
-
-
-class RolledHour(msgspec.Struct, frozen=True, kw_only=True):
-    """An hour's rows as absolute figures; a few may be of earlier hours and replace those.
-
-    ``late`` completes rows that were given out with earlier hours.
-    """
-
-    hour: int
-    end: int
-    whole: bool
-    partial: bool = False  # the server said that it lacked something
-    rows: tuple[UsageRow, ...]
-    devices: tuple[Device, ...]
-    late: tuple[LateHistograms, ...] = ()  # of rows of earlier hours
 
 
 class History(NamedTuple):
@@ -81,72 +56,6 @@ class _Done(msgspec.Struct, frozen=True, kw_only=True):
     spans: tuple[tuple[int, int], ...] = ()
     at: int | None = None
     counters: bytes = b""
-
-
-class HourRollup:
-    """Makes rows of hours that come in order of time; ``at`` is the end of the last one."""
-
-    def __init__(self, cluster: str, counters: CounterRollup | None = None) -> None:
-        self.counters = counters or CounterRollup(cluster)
-        self.means = MeansRollup(cluster)
-        self.problems: Counter[str] = Counter()
-
-    def add(self, reading: HourReading) -> RolledHour:
-        """Roll one hour up."""
-        for page in reading.pages:
-            self.counters.add(page)
-        ours = self.counters.take_rows()
-        devices = {device.gpu_uuid: device for device in self.counters.devices()}
-        now = [row for row in ours if row.key.hour == reading.hour]
-        earlier = [row for row in ours if row.key.hour != reading.hour]
-        own = {device.gpu_uuid for page in reading.pages for device in page.devices}
-        sources = [Told(now, dict(devices), _allocating(reading))]
-        for gauges in sorted(reading.gauges, key=_rank):
-            rows, seen = self.means.add(gauges)
-            told = {device.gpu_uuid: device for device in seen}
-            sources.append(Told(rows, told))
-            for uuid, device in told.items():
-                if not {uuid, device.parent_uuid} & own:
-                    known, at = devices.get(uuid), device.last_seen
-                    devices[uuid] = merge_device(known, device, self.counters.cluster, at)
-        span = Span(self.counters.cluster, reading.hour, reading.end)
-        mixed = mix(sources, span.seconds)
-        mixed += container_rows(reading.beside, mixed, devices, span)
-        self.problems.update(reading.problems)
-        self.problems.update(f"{_PARTIAL}: {said}" for said in reading.partial)
-        return RolledHour(
-            hour=reading.hour,
-            end=reading.end,
-            whole=reading.whole,
-            partial=bool(reading.partial),
-            rows=(*earlier, *mixed),
-            devices=tuple(devices.values()),
-            late=tuple(self.counters.take_histograms()),
-        )
-
-    def told(self) -> list[str]:
-        """Return what went wrong, as sentences."""
-        counted = self.counters.problems + self.means.problems
-        lines = [f"{what.replace('_', ' ')} ({count}x)" for what, count in counted.most_common()]
-        return [*self.problems, *lines]
-
-
-def _allocating(reading: HourReading) -> set[str]:
-    """Devices of exporters of ours that told in the hour itself who holds devices.
-
-    Such an exporter's word counts where it says that nobody holds one; an exporter that cannot
-    ask kubelet names no containers at all.
-    """
-    pages = [page for page in reading.pages if page.at > reading.hour]
-    able = {page.exporter for page in pages if page.containers}
-    return {device.gpu_uuid for page in pages if page.exporter in able for device in page.devices}
-
-
-def _rank(gauges: GaugeHour) -> tuple[int, str]:
-    """Place of a dialect among sources, as ``gauge_dialects`` has them."""
-    order = [dialect.name for dialect in gauge_dialects()]
-    name = gauges.dialect
-    return (order.index(name) if name in order else len(order), name)
 
 
 def read_window(
@@ -221,6 +130,7 @@ class _Filling:
         self._total = 0
         self._problems: list[str] = []
         self._unowed: list[tuple[int, int]] = []  # read; done once nothing is owed to them
+        self._better: set[int] = set()  # hours of which the store has what a former go was told
 
     def without_store(self, first: int, end: float) -> History:
         """Read every hour and keep all in memory."""
@@ -267,6 +177,7 @@ class _Filling:
         rollup = HourRollup(self._source.cluster, counters)
         at = begin
         self._unowed.clear()
+        self._better.clear()
         try:
             for reading in self._source.hours(begin, end, known=known, complete=False):
                 rolled = rollup.add(reading)
@@ -296,36 +207,53 @@ class _Filling:
         """
         kept = self._done(store)
         rows: list[UsageRow] = []
-        if done or not covers(kept.spans, rolled.hour):
+        written = done or not covers(kept.spans, rolled.hour)
+        if written:
             rows = [*rolled.rows, *self._completed(store, rolled)]
-        if kept.at is None or rolled.end >= kept.at:
+        else:
+            self._better.add(rolled.hour)
+        newest = written and (kept.at is None or rolled.end >= kept.at)
+        if newest:
             kept = msgspec.structs.replace(
                 kept, at=rolled.end, counters=encode_state(rollup.counters.state())
             )
         if done:
             self._unowed.append((rolled.hour, rolled.end))
-        elif block_of(rolled.hour) + BLOCK_SECONDS > (kept.at or 0):  # its histogram is owed, too
-            spans = without(kept.spans, rolled.hour, rolled.end)
-            kept = msgspec.structs.replace(kept, spans=spans)
+        owed = any(map(awaits, rows)) if done else self._owed(store, rolled.hour, kept.at)
+        spans = without(kept.spans, rolled.hour, rolled.end) if owed else kept.spans
         # what an hour still waits for is in the counters of the newest, or came as its block ended
-        if rolled.end == kept.at or not rolled.end % BLOCK_SECONDS:
-            kept = msgspec.structs.replace(kept, spans=joined((*kept.spans, *self._unowed)))
+        last = not rolled.end % BLOCK_SECONDS
+        came = written if last and not rolled.partial else newest
+        if came or (done and last):
+            spans = joined((*spans, *self._unowed))
             self._unowed.clear()
+        kept = msgspec.structs.replace(kept, spans=spans)
         with store.transaction() as tx:
             tx.put_usage(rows)
             tx.put_devices(rolled.devices)
             tx.put_checkpoint(self._name(), msgspec.msgpack.encode(kept))
 
+    def _owed(self, store: Store, hour: int, at: int | None) -> bool:
+        """Whether the histogram of an hour that was read before is not told yet."""
+        if block_of(hour) + BLOCK_SECONDS > (at or 0):
+            return True
+        return any(map(awaits, store.usage(self._source.cluster, hour, hour + HOUR_SECONDS)))
+
     def _completed(self, store: Store, rolled: RolledHour) -> list[UsageRow]:
-        """Rows of earlier hours with the histograms that are told only now, and that they await."""
-        hours = sorted({late.key.hour for late in rolled.late})
+        """Rows of earlier hours with the histograms that are told only now, and that they await.
+
+        None of rows that a former go wrote and this one knows less well: it would share out the
+        histogram by seconds that are not those of the row.
+        """
+        late = [one for one in rolled.late if one.key.hour not in self._better]
+        hours = sorted({one.key.hour for one in late})
         if not hours:
             return []
         fresh = {row.key for row in rolled.rows}
-        wanted = {late.key for late in rolled.late} - fresh
+        wanted = {one.key for one in late} - fresh
         stored = store.usage(self._source.cluster, hours[0], hours[-1] + HOUR_SECONDS)
         rows = {row.key: row for row in stored if row.key in wanted and awaits(row)}
-        return completed(rows, rolled.late, gputailor.NAME)
+        return completed(rows, late, gputailor.NAME)
 
     def _read(
         self,
@@ -390,9 +318,3 @@ class _Filling:
             return CounterRollup(self._source.cluster, state=state), set(state.exporters)
         except StateError:
             return None, None
-
-
-_PARTIAL: Final = (
-    "the server answered in part, so what was used may show as not observed; hours of the last "
-    f"{PARTIAL_PATIENCE_SECONDS / HOUR_SECONDS:.0f} are asked for again"
-)

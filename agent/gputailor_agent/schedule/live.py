@@ -8,7 +8,8 @@ that is kept. None of it is written.
 from typing import Protocol
 
 from gputailor_agent.model.usage import Device, UsageRow
-from gputailor_agent.rollup.history import HourRollup, fill_store
+from gputailor_agent.rollup.history import fill_store
+from gputailor_agent.rollup.hours import HourRollup
 from gputailor_agent.sources.prometheus import PrometheusSource
 from gputailor_agent.sources.prometheus.lately import Lately, held_lately
 from gputailor_agent.store import Store

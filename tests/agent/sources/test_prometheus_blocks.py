@@ -93,6 +93,10 @@ _goes = st.lists(
 @example([(11, 12, None, 4, 8), (9, 10, None, 4, 8)])
 @example([(4, 6, None, 3, 8), (4, 10, 5, None, 8)])
 @example([(0, 4, 8, 4, 8), (1, 5, None, 3, 8)])
+@example([(0, 6, None, 1, 1), (0, 6, None, 3, 1)])
+@example([(9, 10, None, None, 6), (0, 4, None, 4, 8), (6, 11, 0, 3, 7), (1, 6, 9, 1, 8)])
+@example([(10, 12, None, 4, 4), (6, 12, None, 2, 6), (1, 9, 5, 2, 7)])
+@example([(1, 2, None, 2, 3), (2, 10, 11, None, 2), (0, 6, None, 1, 5)])
 @example([(0, 1, None, None, 1), (0, 6, None, 1, 1), (6, 7, None, None, 1)])
 def test_any_order_of_goes_failures_and_late_hours_gives_the_rows_of_one_reading(goes):
     with Store.open() as store:

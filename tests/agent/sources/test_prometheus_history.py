@@ -3,7 +3,8 @@
 import pytest
 
 from gputailor_agent.model.usage import ContainerCounters, Device, Page
-from gputailor_agent.rollup.history import HourRollup, fill_store, read_window
+from gputailor_agent.rollup.history import fill_store, read_window
+from gputailor_agent.rollup.hours import HourRollup
 from gputailor_agent.sources.prometheus import Budget, Cost, HourReading, PrometheusError
 from gputailor_agent.store import Store, StoreError
 
