@@ -125,14 +125,34 @@ def _price_key(one: Candidate) -> tuple[float, str]:
 
 
 def elsewhere(context: Context) -> tuple[Candidate, ...]:
-    """Whole cards of the catalogue that have a price and are not in the cluster; remembered."""
+    """Whole cards of the catalogue that are not in the cluster and have a comparable price.
+
+    One provider's price says as much of the provider as of the card: it counts only where cards
+    of the cluster are that provider's, too. Remembered.
+    """
     if "elsewhere" not in context.remembered:
         here = {one.spec.key for one in present(context)}
-        others = (
-            candidate(spec, "", price_of(context, spec, None))
+        providers = _providers(context)
+        priced = (
+            (spec, price_of(context, spec, None))
             for spec in context.catalogue.devices
             if spec.key not in here
         )
-        context.remembered["elsewhere"] = tuple(one for one in others if one.price is not None)
+        context.remembered["elsewhere"] = tuple(
+            candidate(spec, "", price)
+            for spec, price in priced
+            if price is not None and _comparable(price, providers)
+        )
     known: tuple[Candidate, ...] = context.remembered["elsewhere"]
     return known
+
+
+def _comparable(price: Price, providers: set[str]) -> bool:
+    told_by = price.provider.split()
+    return not price.estimate or len(told_by) > 1 or not providers.isdisjoint(told_by)
+
+
+def _providers(context: Context) -> set[str]:
+    """Whose list prices the cluster's nodes have."""
+    prices = (price_of(context, node_spec(context, one), one) for one in context.inventory.nodes)
+    return {one.provider for one in prices if one is not None and not one.estimate}

@@ -107,6 +107,23 @@ def test_elsewhere_are_priced_cards_that_the_cluster_lacks():
     assert present(around) is present(around)
 
 
+class OneProvider(FakeCatalogue):
+    """Prices that one provider alone tells, except that of the card of an instance type."""
+
+    def price(self, spec, *, instance_type="", **asked):
+        found = super().price(spec, instance_type=instance_type, **asked)
+        if found is None:
+            return None
+        return msgspec.structs.replace(found, provider="cloud-b", estimate=not instance_type)
+
+
+def test_the_price_of_one_provider_counts_only_where_the_cluster_is_that_provider_s():
+    prices = OneProvider({"A100": 4.0, "L4": 0.8})
+    assert elsewhere(context(inventory(nodes=[node()]), prices)) == ()
+    there = context(inventory(nodes=[node(instance_type="b.large")]), prices)
+    assert [one.name for one in elsewhere(there)] == ["L4"]
+
+
 # --- what a workload needs ----------------------------------------------------------------------
 
 
