@@ -189,7 +189,14 @@ def test_the_owner_has_an_event_that_kubectl_shows_and_an_annotation_of_one_key(
 def test_what_we_wrote_changes_nothing_of_what_we_read(place):
     """The Deployment's controller copies annotations to ReplicaSets: they are no news, either."""
     place.grant(*FEATURES)
-    before, now = resolve(place.read()), time.time()
+    reads = [None, resolve(place.read())]
+
+    def settled():
+        reads.append(resolve(place.read()))
+        return reads[-1] == reads[-2]
+
+    eventually(settled, "the controllers have come to rest", pause_seconds=2.0)
+    before, now = reads[-1], time.time()
     place.tell(place.agent(), now, place.idle())
 
     def copied():

@@ -260,7 +260,7 @@ def test_hostile_names_stay_text_in_a_real_browser(browser):
         ):
             page.goto("/workloads")
             page.locator("table.workloads tbody th a").first.click()
-            expect(page).to_have_url(re.compile("/workloads/."))
+            page.wait_for_url(re.compile("/workloads/."))  # loaded, with its style
             assert page.locator("h1").text_content() == identity
             assert page.locator("main :is(script, img, form[action*=evil])").count() == 0
             wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")

@@ -132,7 +132,8 @@ def agree(agent, made: Plan, tongue: str, kinds: tuple[str, ...]) -> Explanation
     with speaking(tongue) as words:
         told = explain(made, made.verdicts[0], state.rules)
         row = {fact.label: fact.text for fact in told.facts}
-        cells = [flat(row[words.get(label)]) for label in IN_REPORTS]
+        # why something is unknown stands beside reports' tables, not in them
+        cells = [flat(row[words.get(label)].split(" (no ")[0]) for label in IN_REPORTS]
         reports = {kind: flat(render(made, kind, Look(width=400))) for kind in kinds}
     shown_in(flat(client.get(f"/workloads/{identity}?lang={tongue}").text), told, "page")
     for kind, text in reports.items():
