@@ -20,6 +20,7 @@ SEARCHED: Final = (
     "inventory",
     "planner",
     "rollup/history.py",
+    "rollup/hours.py",
     "rollup/means.py",
     "rollup/sentences.py",
     "rules",
