@@ -204,7 +204,7 @@ def _objects(
             raise DeliveryError("objects_endpoint or a file of keys is given, but no objects_url")
         return None
     bucket, prefix = objects.located(objects_url, "objects_url")
-    objects.library()
+    objects.imported()
     if objects_credentials_file is not None:
         objects.credentials(objects_credentials_file, "objects_credentials_file")
     return ObjectStore(

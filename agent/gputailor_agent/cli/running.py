@@ -10,11 +10,13 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
 from gputailor_agent.cli.errors import UsageError
+from gputailor_agent.cli.scraping import ANEW
 from gputailor_agent.schedule.timing import CronError, time_zone
 
 #: What a reload (SIGHUP) changes; the rest needs a restart.
 RELOADED: Final = frozenset(
     {
+        *ANEW,
         "channels_file",
         "cool_down_hours",
         "jitter_seconds",
@@ -39,7 +41,6 @@ RELOADED: Final = frozenset(
         "report_language",
         "report_time_zone",
         "scrape_seconds",
-        "scrape_timeout_seconds",
         "severe_in_quiet_hours",
         "smtp_ca_file",
         "smtp_host",
@@ -48,13 +49,6 @@ RELOADED: Final = frozenset(
         "smtp_port",
         "smtp_tls",
         "smtp_username",
-        "targets",
-        "targets_bearer_token_file",
-        "targets_ca_file",
-        "targets_certificate_file",
-        "targets_key_file",
-        "targets_password_file",
-        "targets_username",
         "team_keys",
         "teams_file",
         "thresholds",

@@ -8,7 +8,7 @@ import pytest
 
 from gputailor_agent.cli import app
 from tests.agent.cli.clusters import inventory
-from tests.agent.cli.test_commands import cluster, filled_store
+from tests.agent.cli.test_commands import cluster, filled_store, run
 
 COMMANDS = ("report", "explain", "workloads", "nodes", "plan", "dismiss", "diff", "export", "check")
 
@@ -19,13 +19,6 @@ def bare_environment(monkeypatch, tmp_path):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.chdir(tmp_path)
-
-
-def run(capsys, *arguments) -> tuple[int, str, str]:
-    code = app.run("gputailor", [str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    assert "Traceback" not in out + err
-    return code, out, err
 
 
 def told(capsys, *arguments):

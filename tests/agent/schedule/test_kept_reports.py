@@ -199,7 +199,7 @@ def test_without_a_file_the_keys_of_the_environment_count(bucket, monkeypatch):
 )
 def test_the_bucket_may_stand_in_the_hosts_name(monkeypatch, path_style, host):
     found = {}
-    store = objects.library().store
+    store = objects.imported().store
     monkeypatch.setattr(store, "S3Store", lambda bucket, **more: found.update(more, bucket=bucket))
     endpoint = "https://s3.example.org:9000"
     objects.opened(ObjectStore(bucket="reports", endpoint=endpoint, path_style=path_style))
@@ -211,7 +211,7 @@ def test_the_bucket_may_stand_in_the_hosts_name(monkeypatch, path_style, host):
 def test_without_its_library_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     with pytest.raises(DeliveryError, match=r"pip install 'gputailor\[objects\]'"):
-        objects.library()
+        objects.imported()
     with pytest.raises(SendError, match="obstore"):
         objects.opened(ObjectStore(bucket="reports"))
 

@@ -83,7 +83,7 @@ _EXPECTED: Final = (
 )
 
 
-def library() -> Any:
+def imported() -> Any:
     """The module ``obstore``; raises ``DeliveryError`` saying what to install."""
     try:
         import_module("obstore.store")
@@ -97,7 +97,7 @@ def library() -> Any:
 def opened(place: ObjectStore) -> Put:
     """What puts a report's files; opening and putting raise ``SendError`` without secrets."""
     try:
-        obstore = library()
+        obstore = imported()
         store = obstore.store.S3Store(place.bucket, **_options(place))
     except DeliveryError as error:
         raise SendError(str(error), everyone=True) from None
