@@ -4,8 +4,9 @@
 What checks signatures is the real server of the test bed.
 """
 
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.fakes.hooks import Listening
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -25,21 +26,11 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-class Bucket(HTTPServer):
+class Bucket(Listening):
     """Listens within ``with``."""
 
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.objects, self.kinds, self.asked = {}, {}, []
         self.status, self.body = 200, b""
         self.url = f"http://127.0.0.1:{self.server_port}"
-        self._thread = threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.shutdown()
-        self.server_close()
-        self._thread.join(5)

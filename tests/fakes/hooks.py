@@ -19,14 +19,11 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-class Hook(HTTPServer):
-    """Listens within ``with``. ``got``: headers and parsed bodies; ``raw``: bodies as they came."""
+class Listening(HTTPServer):
+    """Listens on a free port of its own within ``with``."""
 
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.got, self.raw, self.status = [], [], 200
-        self.place = f"127.0.0.1:{self.server_port}"
-        self.url = f"http://{self.place}/T0P/SECRET"
+    def __init__(self, handler):
+        super().__init__(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True)
 
     def __enter__(self):
@@ -37,3 +34,13 @@ class Hook(HTTPServer):
         self.shutdown()
         self.server_close()
         self._thread.join(5)
+
+
+class Hook(Listening):
+    """Listens within ``with``. ``got``: headers and parsed bodies; ``raw``: bodies as they came."""
+
+    def __init__(self):
+        super().__init__(_Handler)
+        self.got, self.raw, self.status = [], [], 200
+        self.place = f"127.0.0.1:{self.server_port}"
+        self.url = f"http://{self.place}/T0P/SECRET"

@@ -5,22 +5,14 @@ import socket
 import threading
 import time
 
-import pytest
-
 from gputailor_agent.reports.delivery.settings import delivery_settings
 from gputailor_agent.schedule.delivering import Delivery
-from gputailor_agent.store import Outbox, Store
+from gputailor_agent.store import Outbox
 from tests.agent.rollup.exporter_model import Exporter, Job
 from tests.agent.schedule.fakes import T0, ExporterSource, service_of
 from tests.fakes.mailbox import Mailbox
 
 MONDAY = T0 + 3 * 86400 + 7 * 3600
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store.open(tmp_path / "g.db") as opened:
-        yield opened
 
 
 def settings_for(port):

@@ -10,7 +10,6 @@ from gputailor_agent.schedule.jobs import before, jobs
 from gputailor_agent.schedule.jobs.idle import watch
 from gputailor_agent.schedule.noticing import finding_of
 from gputailor_agent.sources.prometheus.lately import Lately
-from gputailor_agent.store import Store
 from gputailor_agent.store.ledger import Ledger
 from gputailor_agent.store.tasks import kept_tasks
 from tests.agent.rollup.exporter_model import Exporter, Job
@@ -18,17 +17,6 @@ from tests.agent.schedule.fakes import T0, ExporterSource, service_of
 
 DAY, HOUR = 86_400, 3600
 MONDAY = T0 + 3 * DAY + 7 * HOUR  # 2027-01-18 07:00 UTC
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store.open(tmp_path / "g.db") as opened:
-        yield opened
-
-
-@pytest.fixture
-def exporter():
-    return Exporter([Job(lambda _: 0.5, T0 + 5)], T0)
 
 
 def test_every_job_comes_after_those_that_it_builds_on():

@@ -10,23 +10,12 @@ from prometheus_client import generate_latest
 
 from gputailor_agent import metrics
 from gputailor_agent.schedule import ServiceSettings, Telemetry
-from gputailor_agent.store import Store, StoreError
+from gputailor_agent.store import StoreError
 from gputailor_agent.store.writing import Transaction
 from tests.agent.rollup.exporter_model import Exporter, Job
 from tests.agent.schedule.fakes import T0, ExporterSource, service_of
 
 MONDAY = T0 + 3 * 86400 + 7 * 3600  # 2027-01-18 07:00 UTC
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store.open(tmp_path / "g.db") as opened:
-        yield opened
-
-
-@pytest.fixture
-def exporter():
-    return Exporter([Job(lambda _: 0.5, T0 + 5)], T0)
 
 
 def scrape(service, start, until, every=30):

@@ -6,18 +6,11 @@ from gputailor_agent.reports.delivery.kubernetes_writing import WriteError
 from gputailor_agent.schedule.jobs import jobs
 from gputailor_agent.schedule.standing import ANNOTATION, EVENT
 from gputailor_agent.schedule.telling import Telling
-from gputailor_agent.store import Store
 from tests.agent.rollup.exporter_model import Exporter, Job
 from tests.agent.schedule.fakes import T0, service_of
 from tests.agent.schedule.telling_parts import Cluster
 
 TELL = next(job for job in jobs() if job.name == "tell")
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store.open(tmp_path / "g.db") as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from gputailor_agent.reports.delivery.settings import delivery_settings
 from gputailor_agent.schedule import ServiceSettings
 from gputailor_agent.schedule.delivering import Delivery
 from gputailor_agent.schedule.jobs.health import watch
-from gputailor_agent.store import Outbox, Store
+from gputailor_agent.store import Outbox
 from tests.agent.rollup.exporter_model import Exporter, Job
 from tests.agent.schedule.fakes import T0, ExporterSource, service_of
 
@@ -24,12 +24,6 @@ class FaultyExporter(Exporter):
         told = {"throttled/hw_thermal_slowdown": 0.0, **self.faults(self.now)}
         sick = [msgspec.structs.replace(one, device=told) for one in page.containers]
         return msgspec.structs.replace(page, containers=tuple(sick))
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store.open(tmp_path / "g.db") as opened:
-        yield opened
 
 
 @pytest.fixture
