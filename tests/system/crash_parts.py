@@ -1,4 +1,4 @@
-"""A cluster whose time a test makes pass: exporter page, mail server and web receiver in one.
+"""A cluster whose time a test makes pass: exporter page, mail, web hook and chat in one.
 
 Time moves on only when the exporter was asked, by minutes or hours at once, so an agent that runs
 for seconds lives through days, and what the page tells fits the time the agent asked at. The agent
@@ -28,6 +28,7 @@ from tests.processes import Process
 
 DAY, HOUR = 86_400.0, 3600.0
 MAIL_TO = ("ops@example.org", "boss@example.org")
+CHAT = "gpu-room"
 ACTIVE = 0.5  # of the time the pod's device works
 _PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -42,6 +43,7 @@ class Cluster:
         self.began = float(int(time.time()))
         self.asked: list[float] = []  # simulated times of pages
         self.posted: list[tuple[str, dict]] = []  # key and body of web calls
+        self.chatted: list[str] = []  # titles of what the chat was sent
         self.box = Mailbox(folder)
         self.on_message = lambda: None  # called when a message has arrived, before it is answered
         self._lock = Lock()
@@ -87,7 +89,7 @@ class Cluster:
 
     @contextmanager
     def running(self):
-        """Within: the exporter, the mail server and the web receiver answer."""
+        """Within: the exporter, the mail server, the web receiver and the chat answer."""
         cluster = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -100,7 +102,10 @@ class Cluster:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                cluster.posted.append((self.headers["Idempotency-Key"], body))
+                if self.path == "/chat":
+                    cluster.chatted.append(body["title"])
+                else:
+                    cluster.posted.append((self.headers["Idempotency-Key"], body))
                 cluster.on_message()
                 self._answer(204, b"", _PLAIN)
 
@@ -135,6 +140,8 @@ class Cluster:
             server.server_close()
 
     def environment(self) -> dict[str, str]:
+        channels = self.folder / "channels.yaml"
+        channels.write_text(f"{CHAT}: {self.url.replace('http', 'json', 1)}/chat\n")
         return {
             **os.environ,
             **self.clock.environment(),
@@ -144,6 +151,7 @@ class Cluster:
             "GPUTAILOR_SMTP_PORT": str(self.box.port),
             "GPUTAILOR_SMTP_TLS": "none",
             "GPUTAILOR_WEBHOOK_URL": f"{self.url}/hook",
+            "GPUTAILOR_CHANNELS_FILE": str(channels),
             "GPUTAILOR_NOTICES": "false",
         }
 
@@ -272,8 +280,10 @@ def check_reports(cluster: Cluster, agents: Agents) -> dict[str, int]:
         assert told == (period in late), period
     arrived: Counter[tuple[str, str]] = Counter()
     keys: dict[tuple[str, str], set[str]] = {}
+    titles: dict[str, str] = {}  # a chat is told no key and no period: it knows a report by this
     for mail in cluster.box.mails:
         place = (mail["X-Gputailor-Period"], str(mail["To"]))
+        titles[str(mail["Subject"])] = place[0]
         arrived[place] += 1
         keys.setdefault(place, set()).add(str(mail["Message-ID"]))
         attached = json.loads(next(mail.iter_attachments()).get_content())
@@ -283,10 +293,12 @@ def check_reports(cluster: Cluster, agents: Agents) -> dict[str, int]:
         arrived[place] += 1
         keys.setdefault(place, set()).add(key)
         assert body["document"] == json.loads(kept[place[0]][0])
-    wanted = {(period, receiver) for period in kept for receiver in (*MAIL_TO, "hook")}
+    assert len(titles) == len(kept), titles
+    arrived.update((titles[title], CHAT) for title in cluster.chatted)
+    wanted = {(period, receiver) for period in kept for receiver in (*MAIL_TO, "hook", CHAT)}
     assert set(arrived) == wanted, (set(arrived) ^ wanted, agents.letters())
     assert all(len(found) == 1 for found in keys.values()), keys
-    assert len(set.union(*keys.values())) == len(wanted)
+    assert len(set.union(*keys.values())) == len(wanted) - len(kept)  # all but the chat's
     for letter in agents.letters():
         receiver = "hook" if letter.channel == "webhook" else letter.recipient
         count = arrived[letter.period, receiver]
