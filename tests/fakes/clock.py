@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.fakes.compiling import compiled
 
 SOURCE = Path(__file__).with_name("clock_shift.c")
-SHIFT_VARIABLE = "GPUTAILOR_CLOCK_SHIFT"
+SHIFT_VARIABLE = "TEST_CLOCK_SHIFT"
 
 
 class ShiftedClock:

@@ -1,6 +1,6 @@
 /*
  * Preloaded into a process, it sets that process's clocks as an administrator, an NTP server or a
- * suspension sets the machine's: the file that GPUTAILOR_CLOCK_SHIFT names holds two doubles, seconds
+ * suspension sets the machine's: the file that TEST_CLOCK_SHIFT names holds two doubles, seconds
  * added to the wall clock and to the clock since boot. The monotonic clock goes on as it is. The file
  * may change at any time.
  */
@@ -19,7 +19,7 @@ static const double nothing[2];
 static const double *shifts(void)
 {
     static const double *mapped;
-    const char *path = getenv("GPUTAILOR_CLOCK_SHIFT");
+    const char *path = getenv("TEST_CLOCK_SHIFT");
     if (mapped == NULL) {
         int file = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
         void *found = file < 0 ? MAP_FAILED : mmap(NULL, sizeof nothing, PROT_READ, MAP_SHARED, file, 0);

@@ -19,7 +19,10 @@ def add_changing(app: FastAPI, desk: Desk) -> None:
 
     @app.post("/api/v1/dismissals", summary="Dismiss a finding", tags=["report"], status_code=204)
     async def dismiss(request: Request) -> Response:
-        """JSON with workload, rule, reason and, if it ends, until. Needs a token."""
+        """JSON with workload, rule, reason and, if it ends, until. Needs a token.
+
+        404 where the workload has no such finding; with ``anyway``, one that may come is meant.
+        """
         who, kept = _writer(request, desk)
         try:
             asked = deciding.document(
@@ -28,7 +31,7 @@ def add_changing(app: FastAPI, desk: Desk) -> None:
             decision = deciding.dismissal(asked, who, time.time())
         except deciding.DecisionError as error:
             raise HTTPException(status_code=422, detail=str(error)) from error
-        return await run_in_threadpool(_decide, request, desk, kept, decision)
+        return await run_in_threadpool(_decide, request, desk, kept, decision, asked.anyway)
 
     @app.delete("/api/v1/dismissals", summary="Take a dismissal back", tags=["report"])
     def withdraw(request: Request, workload: Search, rule: Search) -> Response:
@@ -40,8 +43,13 @@ def add_changing(app: FastAPI, desk: Desk) -> None:
         return Response(status_code=204)
 
 
-def _decide(request: Request, desk: Desk, kept: Kept, decision: Decision) -> Response:
-    exactly(desk.index(request).plan, decision.workload_id)
+def _decide(request: Request, desk: Desk, kept: Kept, decision: Decision, anyway: bool) -> Response:
+    verdict = exactly(desk.index(request).plan, decision.workload_id)
+    if not anyway:
+        try:
+            deciding.check_there(decision.rule, kept.decidable(verdict))
+        except deciding.NoFindingError as error:
+            raise HTTPException(status_code=404, detail=str(error)) from error
     kept.decide(decision)
     return Response(status_code=204)
 

@@ -30,13 +30,21 @@ class DecisionError(ValueError):
     """What was sent cannot be done; the text says what was expected."""
 
 
+class NoFindingError(DecisionError):
+    """There is nothing to decide about."""
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A dismissal as the API takes it. ``until``: a day or a time in UTC; None for good."""
+    """A dismissal as the API takes it.
+
+    ``until``: a day or a time in UTC; None for good. ``anyway``: also of a finding that may come.
+    """
 
     workload: str
     rule: str
     reason: str
     until: str | None = None
+    anyway: bool = False
 
 
 async def body(request: Request) -> bytes:
@@ -73,7 +81,9 @@ def document(content: bytes, content_type: str) -> Asked:
     try:
         return msgspec.json.decode(content, type=Asked)
     except msgspec.DecodeError as error:
-        raise DecisionError(f"expected workload, rule, reason and until: {error}") from error
+        raise DecisionError(
+            f"expected workload, rule, reason, until and anyway: {error}"
+        ) from error
 
 
 def dismissal(asked: Asked, by: Visitor, now: float) -> Decision:
@@ -101,6 +111,21 @@ def known_rule(text: str) -> str:
     if text not in {ALL, *(rule.id for rule in registry())}:
         raise DecisionError(_("There is no rule {rule!r}.", rule=text[:100]))
     return text
+
+
+def check_there(rule: str, found: frozenset[str]) -> None:
+    """Raise ``NoFindingError`` unless ``rule`` is all or one with something to decide about."""
+    if rule in {ALL, *found}:
+        return
+    if not found:
+        raise NoFindingError(_("This workload has no finding to decide about."))
+    raise NoFindingError(
+        _(
+            "This workload has no finding of {rule}; there are: {found}.",
+            rule=rule,
+            found=", ".join(sorted(found)),
+        )
+    )
 
 
 def _until(text: str | None, now: float) -> float | None:

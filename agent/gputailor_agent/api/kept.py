@@ -11,7 +11,9 @@ from typing import Final, NamedTuple, Protocol
 
 from gputailor_agent.assessment import Assessment
 from gputailor_agent.inventory.holding import holding
+from gputailor_agent.ledger import decidable
 from gputailor_agent.model.inventory import Inventory, Node, Pod, PodAssignment, Run, Workload
+from gputailor_agent.model.judgement import Verdict
 from gputailor_agent.model.ledger import Decision
 from gputailor_agent.model.profile import RunUse, Window
 from gputailor_agent.model.usage import Device, UsageRow
@@ -76,6 +78,10 @@ class Kept(Protocol):
 
     def decisions(self) -> list[Decision]:
         """What people decided."""
+        ...
+
+    def decidable(self, verdict: Verdict) -> frozenset[str]:
+        """The rules of a workload that there is something to decide about."""
         ...
 
     def decide(self, decision: Decision) -> None:
@@ -176,6 +182,13 @@ class KeptStore:
         """What people decided."""
         with self._store.transaction() as tx:
             return Ledger(tx).decisions(self._cluster)
+
+    def decidable(self, verdict: Verdict) -> frozenset[str]:
+        """The rules of a workload that there is something to decide about."""
+        with self._store.transaction() as tx:
+            book, named = Ledger(tx), verdict.workload.id
+            entries = book.newest(self._cluster, named).values()
+            return decidable(verdict, entries, book.decisions(self._cluster))
 
     def decide(self, decision: Decision) -> None:
         """Keep a decision."""

@@ -95,7 +95,9 @@ def _done(kept: Kept, fields: dict[str, str], verdict: Verdict, visitor: Visitor
         reason=fields.get("reason", ""),
         until=fields.get("until") or None,
     )
-    kept.decide(deciding.dismissal(asked, visitor, time.time()))
+    made = deciding.dismissal(asked, visitor, time.time())
+    deciding.check_there(rule, kept.decidable(verdict))
+    kept.decide(made)
     return "dismissed"
 
 

@@ -3,23 +3,19 @@
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from gputailor_agent.cli.errors import UsageError
 from gputailor_agent.cli.keeping import kept_store, verdict_of, who
 from gputailor_agent.cli.terminal import tell
-from gputailor_agent.ledger import ACKNOWLEDGED, ALL, DISMISSED
-from gputailor_agent.model.judgement import Verdict
-from gputailor_agent.model.ledger import Decision, Entry, State
+from gputailor_agent.ledger import ACKNOWLEDGED, ALL, DISMISSED, decidable
+from gputailor_agent.model.ledger import Decision
 from gputailor_agent.model.nearest import did_you_mean, meant_or_known
 from gputailor_agent.reports import units
 from gputailor_agent.rules import registry
 from gputailor_agent.store.ledger import Ledger
-
-#: States of a finding that somebody can still decide about.
-_LIVING: Final = frozenset({State.NEW, State.OPEN, State.ACKNOWLEDGED, State.DISMISSED})
 
 WorkloadArgument = Annotated[
     str, typer.Argument(help="A workload's id, or a part only one has.", show_default=False)
@@ -65,24 +61,17 @@ def decide(
             made = _about(decision, named, known)
             before = [one for one in book.decisions(cluster) if one.workload_id == named]
             if not anyway:
-                _check_there(made, verdict, book.newest(cluster).values(), before)
+                entries = book.newest(cluster, named).values()
+                _check_there(made, decidable(verdict, entries, before))
                 _check_undone(made, before)
             book.decide(cluster, made)
     until = "" if decision.until is None else f" until {units.utc(decision.until)}"
     tell(f"{named}, {known}: {decision.kind}{until}; the agent's next plan minds it")
 
 
-def _check_there(
-    made: Decision, verdict: Verdict, entries: Iterable[Entry], before: Iterable[Decision]
-) -> None:
-    """Raise ``UsageError`` unless the plan, the ledger or a former decision has the finding."""
-    found = {one.rule for one in (verdict.primary, *verdict.alternatives) if one is not None}
-    found |= {
-        entry.rule
-        for entry in entries
-        if entry.workload_id == made.workload_id and entry.state in _LIVING
-    }
-    if made.rule == ALL or made.rule in {*found, *(one.rule for one in before)}:
+def _check_there(made: Decision, found: frozenset[str]) -> None:
+    """Raise ``UsageError`` unless the rule is one with something to decide about."""
+    if made.rule in {ALL, *found}:
         return
     there = f"there are: {', '.join(sorted(found))}" if found else "it has none"
     hint = did_you_mean(made.rule, found)

@@ -7,7 +7,7 @@ before and after on like-for-like runs, ``deciding`` lets what people decided si
 """
 
 from gputailor_agent.ledger.asking import NOTHING_ASKED, Asked, asked_of
-from gputailor_agent.ledger.deciding import ACKNOWLEDGED, ALL, DISMISSED, set_aside
+from gputailor_agent.ledger.deciding import ACKNOWLEDGED, ALL, DISMISSED, decidable, set_aside
 from gputailor_agent.ledger.following import follow
 from gputailor_agent.ledger.records import records
 
@@ -18,6 +18,7 @@ __all__ = [
     "NOTHING_ASKED",
     "Asked",
     "asked_of",
+    "decidable",
     "follow",
     "records",
     "set_aside",

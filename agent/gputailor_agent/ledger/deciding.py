@@ -10,13 +10,31 @@ from typing import Final
 
 import msgspec
 
-from gputailor_agent.model.ledger import Decision
+from gputailor_agent.model.judgement import Verdict
+from gputailor_agent.model.ledger import Decision, Entry, State
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.rules.opting_out import IGNORE, IGNORE_UNTIL, REASON
 
 DISMISSED: Final = "dismissed"
 ACKNOWLEDGED: Final = "acknowledged"
 ALL: Final = "all"
+
+#: States of a finding that somebody can still decide about.
+_LIVING: Final = frozenset({State.NEW, State.OPEN, State.ACKNOWLEDGED, State.DISMISSED})
+
+
+def decidable(
+    verdict: Verdict, entries: Iterable[Entry], decisions: Iterable[Decision]
+) -> frozenset[str]:
+    """Return the rules of a workload that there is something to decide about.
+
+    These are the ones with a finding in the plan, with one that lives in the ledger, or with a
+    decision already. ``entries`` and ``decisions`` may be of other workloads too.
+    """
+    named = verdict.workload.id
+    found = {one.rule for one in (verdict.primary, *verdict.alternatives) if one is not None}
+    found |= {one.rule for one in entries if one.workload_id == named and one.state in _LIVING}
+    return frozenset(found | {one.rule for one in decisions if one.workload_id == named})
 
 
 def set_aside(

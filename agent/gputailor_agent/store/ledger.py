@@ -39,15 +39,17 @@ class Ledger:
         ]
         self._tx.upsert(entries, rows)
 
-    def entries(self, cluster: str) -> list[Entry]:
-        """Every entry of a cluster, by workload, rule and number."""
+    def entries(self, cluster: str, workload_id: str | None = None) -> list[Entry]:
+        """Every entry of a cluster, or of one workload, by workload, rule and number."""
         query = select(entries.c.detail).where(entries.c.cluster == cluster)
+        if workload_id is not None:
+            query = query.where(entries.c.workload_id == workload_id)
         order = query.order_by(entries.c.workload_id, entries.c.rule, entries.c.number)
         return [_ENTRY.decode(detail) for detail in self._tx.connection.scalars(order)]
 
-    def newest(self, cluster: str) -> dict[tuple[str, str], Entry]:
-        """The newest entry of each workload and rule."""
-        return {entry.key: entry for entry in self.entries(cluster)}
+    def newest(self, cluster: str, workload_id: str | None = None) -> dict[tuple[str, str], Entry]:
+        """The newest entry of each workload, or of one, and rule."""
+        return {entry.key: entry for entry in self.entries(cluster, workload_id)}
 
     def drop_old(self, cluster: str, now: float) -> None:
         """Forget entries that have not changed for as long as reports are kept."""

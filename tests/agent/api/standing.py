@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from gputailor_agent.api.doors import Doors
 from gputailor_agent.api.kept import NodeUse, Strip, Told
 from gputailor_agent.cli.web import WebKeys, doors
+from gputailor_agent.ledger import decidable
 from gputailor_agent.model.inventory import Node
 from gputailor_agent.model.judgement import Plan, Verdict
 from gputailor_agent.model.ledger import Decision, Entry, RuleRecord
@@ -103,6 +104,9 @@ class Book:
 
     def decisions(self):
         return list(self.made.values())
+
+    def decidable(self, verdict):
+        return decidable(verdict, (), self.decisions())
 
     def decide(self, decision):
         self.made[decision.workload_id, decision.rule] = decision

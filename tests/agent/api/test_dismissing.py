@@ -62,6 +62,7 @@ def test_a_form_dismisses_with_name_reason_and_end(browser, book):
         ({"reason": "a", "until": "soon"}, "Expected a day"),
         ({"reason": "a", "rule": "no_such"}, "There is no rule"),
         ({"reason": "a", "do": "x"}, "Expected to dismiss"),
+        ({"reason": "a", "rule": "spot"}, "no finding of spot"),
     ],
 )
 def test_what_cannot_be_done_is_told_and_nothing_is_kept(browser, book, fields, told):
@@ -155,6 +156,29 @@ def test_a_document_that_cannot_be_used_is_told(client, book, body, kind, status
     answer = client.post("/api/v1/dismissals", content=body, headers=headers)
     assert (answer.status_code, book.decisions()) == (status, [])
     assert answer.json()["error"]
+
+
+def test_what_was_not_found_is_dismissed_only_by_who_means_it(client, book):
+    asked = {"workload": IDLE, "rule": "spot", "reason": "x"}
+    answer = client.post("/api/v1/dismissals", json=asked, headers=BEARER)
+    assert (answer.status_code, book.decisions()) == (404, [])
+    assert "no finding of spot; there are: idle" in answer.json()["error"]
+    unseen = client.post(
+        "/api/v1/dismissals", json=asked | {"workload": UNSEEN, "rule": "idle"}, headers=BEARER
+    )
+    assert unseen.status_code == 404
+    assert "no finding to decide about" in unseen.json()["error"]
+    meant = asked | {"anyway": True}
+    assert client.post("/api/v1/dismissals", json=meant, headers=BEARER).status_code == 204
+    assert book.decisions()[0].rule == "spot"
+    # there is a decision now, so its reason and end can be set anew
+    assert client.post("/api/v1/dismissals", json=asked, headers=BEARER).status_code == 204
+
+
+def test_all_of_a_workload_may_be_dismissed_whatever_was_found(client, book):
+    asked = {"workload": UNSEEN, "rule": "all", "reason": "x"}
+    assert client.post("/api/v1/dismissals", json=asked, headers=BEARER).status_code == 204
+    assert [one.rule for one in book.decisions()] == ["all"]
 
 
 def test_a_session_is_for_pages_and_not_for_the_api(browser, book):

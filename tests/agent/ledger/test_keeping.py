@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputailor_agent.ledger import follow
+from gputailor_agent.ledger import decidable, follow
 from gputailor_agent.model.ledger import Decision, State
 from gputailor_agent.store import Store
 from gputailor_agent.store.ledger import KEEP_SECONDS, Ledger
@@ -63,3 +63,37 @@ def test_a_decision_replaces_the_former_one_and_can_be_taken_back(store):
         assert not kept.holds(T0 + DAY)
         assert Ledger(tx).withdraw("c1", WEB, "idle")
         assert not Ledger(tx).withdraw("c1", WEB, "idle")
+
+
+def test_a_finding_can_be_decided_about_while_the_plan_or_the_ledger_has_it(store):
+    made, _ = plan(T0, Seen(finding()))
+    (found,) = made.verdicts
+    gone, _ = plan(T0 + DAY, Seen())
+    (silent,) = gone.verdicts
+    assert decidable(found, (), ()) == {"too_many_replicas"}
+    assert decidable(silent, (), ()) == set()
+    alive = see(store, T0, Seen(finding()))
+    assert decidable(silent, alive, ()) == {"too_many_replicas"}
+    see(store, T0 + DAY, Seen())
+    ended = see(store, T0 + 9 * DAY, Seen())
+    assert ended[0].state == State.EXPIRED
+    assert decidable(silent, ended, ()) == set()
+
+
+def test_entries_and_decisions_of_other_workloads_are_not_meant(store):
+    see(store, T0, Seen(finding()))
+    made, _ = plan(T0, Seen())
+    (verdict,) = made.verdicts
+    other = Decision(
+        workload_id=f"{WEB}-2",
+        rule="idle",
+        kind="dismissed",
+        reason="x",
+        decided_by="ann",
+        decided_at=T0,
+    )
+    assert decidable(verdict, (), [other]) == set()
+    with store.transaction() as tx:
+        assert [one.rule for one in Ledger(tx).entries("c1", WEB)] == ["too_many_replicas"]
+        assert Ledger(tx).entries("c1", f"{WEB}-2") == []
+        assert list(Ledger(tx).newest("c1", WEB)) == [(WEB, "too_many_replicas")]
