@@ -133,10 +133,10 @@ def test_the_agents_rights_are_those_of_its_own_table(render):
     assert sorted(role["rules"], key=str) == sorted(rules(), key=str)
 
 
-def test_where_namespaces_are_named_only_nodes_are_read_of_the_whole_cluster(render):
+def test_where_namespaces_are_named_only_what_is_in_none_is_read_of_the_whole_cluster(render):
     objects = render({"namespaces": NAMED_NAMESPACES})
     (role,) = of_kind(objects, "ClusterRole")
-    assert [rule["resources"] for rule in role["rules"]] == [["nodes"]]
+    assert [rule["resources"] for rule in role["rules"]] == [["nodes"], ["deviceclasses"]]
     roles = of_kind(objects, "Role")
     assert [each["metadata"]["namespace"] for each in roles] == NAMED_NAMESPACES
     assert all(each["rules"] == rules(namespaced=True) for each in roles)

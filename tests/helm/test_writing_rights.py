@@ -34,7 +34,7 @@ def test_where_namespaces_are_named_it_is_granted_in_them_only(render, features)
     assert [one["metadata"]["namespace"] for one in found] == ["red", "blue"]
     assert all(ordered(one["rules"]) == ordered(wanted) for one in found)
     (wide,) = roles(objects, "ClusterRole")
-    assert [rule["resources"] for rule in wide["rules"]] == [["nodes"]]
+    assert [rule["resources"] for rule in wide["rules"]] == [["nodes"], ["deviceclasses"]]
 
 
 def test_a_setting_that_is_off_grants_nothing(render):

@@ -143,6 +143,11 @@ def fill(plane, namespaces):
         claimed = objects.pod("claimed")
         claimed["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "gpu"}]
         poster.create(claimed, few)
+        # It waits, and only its class could tell what for.
+        wanted = [{"name": "gpu", "exactly": {"deviceClassName": "own-cards"}}]
+        claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+        spec = {"devices": {"requests": wanted}}
+        poster.create({**claim, "metadata": {"name": "gpu"}, "spec": spec}, few)
         # Spark's executors are owned by their driver's pod.
         driver = poster.create(objects.pod("driver"), few)
         poster.create(objects.pod("executor", owner=driver), few)

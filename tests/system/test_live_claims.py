@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from gputailor_agent.inventory.live import LiveInventory, LiveSettings
+from gputailor_agent.inventory.live import LiveInventory, LiveSettings, read_live_inventory
 from gputailor_agent.inventory.resources import pod_requests
 from tests.testbed import objects
 from tests.testbed.fixtures import control_plane, control_plane_factory, namespace, nodes
@@ -101,4 +101,20 @@ def test_a_class_of_ones_own_is_known_by_the_allocation_also_after_claim_and_pod
             assert _asked(live) == expected
     finally:
         control_plane.kubectl("delete", "resourceslice", f"{NODE}-gpus")
+        control_plane.kubectl("delete", "deviceclass", own)
+
+
+def test_a_class_of_ones_own_is_known_while_nothing_was_allocated_yet(control_plane, namespace):
+    own = f"waited-for-{namespace}"
+    control_plane.apply([_class(own)])
+    wanted = {"exactly": {"deviceClassName": own, "count": 2}}
+    control_plane.apply([_template("two", wanted), _pod("a", "two")], namespace)
+    try:
+        found = read_live_inventory(
+            "lab", kubeconfig=control_plane.kubeconfig, namespaces=[namespace], at=time.time()
+        )
+        asked = {one.name: [(r.resource, r.count) for r in pod_requests(one)] for one in found.pods}
+        assert asked == {"a": [(own, 2.0)]}
+        assert found.problems == ()
+    finally:
         control_plane.kubectl("delete", "deviceclass", own)

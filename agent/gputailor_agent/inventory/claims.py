@@ -6,7 +6,8 @@ of unknown kind and number, and never counted as a device; so is one for all dev
 its allocation tells how many those are. Administrative access holds no device.
 
 Classes are made by whoever runs the cluster, under any name. One that the table does not know is
-known by its driver: as the allocation names it, or the selectors of request or class.
+known by its driver: as the selectors of the request, the allocation or the class's own selectors
+name it.
 """
 
 import re
@@ -108,6 +109,23 @@ def _wanted(request: Mapping[str, Any], results: Sequence[_Result]) -> dict[str,
     return dict(exactly if isinstance(exactly, dict) else chosen[0] if chosen else request)
 
 
+def _told(wanted: Mapping[str, Any], results: Sequence[_Result]) -> GpuResource | None:
+    """What a request is for as far as it and its allocation tell, without its class's object."""
+    known = device_class(raw.text(wanted.get("deviceClassName"))) or _selected(wanted)
+    return known or next((told for one in results if (told := one.stands_for)), None)
+
+
+def _strange(spec: object, status: object) -> bool:
+    """Whether a claim asks for a class that only the class's own object can tell of."""
+    results = _results(status)
+    for request in _listed(spec, "devices", "requests"):
+        own = [one for one in results if one.request == raw.text(request.get("name"))]
+        wanted = _wanted(request, own)
+        if wanted.get("deviceClassName") and not own and _told(wanted, own) is None:
+            return True
+    return False
+
+
 def _device_request(
     request: Mapping[str, Any], results: Sequence[_Result], classes: Mapping[str, GpuResource]
 ) -> GpuRequest | None:
@@ -117,8 +135,7 @@ def _device_request(
     """
     wanted = _wanted(request, results)
     name = raw.text(wanted.get("deviceClassName"))
-    known = device_class(name) or classes.get(name) or _selected(wanted)
-    known = known or next((told for one in results if (told := one.stands_for)), None)
+    known = _told(wanted, results) or classes.get(name)
     if known is None or wanted.get("adminAccess") is True:
         return None
     every = wanted.get("allocationMode") == "All"
@@ -172,6 +189,15 @@ class Claims:
                 self._classes[key[1]] = known
         else:
             self._claims[key] = (spec, body.get("status"))
+
+    @property
+    def need_classes(self) -> bool:
+        """Whether some claim can be told by the DeviceClass objects only.
+
+        Such a class bears a name of the cluster's own, and nothing of the claim was allocated yet.
+        """
+        waiting = [*self._claims.values(), *((spec, None) for spec in self._templates.values())]
+        return any(_strange(spec, status) for spec, status in waiting)
 
     def _devices(self, key: tuple[str, str], *, template: bool) -> dict[str, GpuRequest] | None:
         """What a claim or a template asks for; None where it is not at hand."""

@@ -31,6 +31,7 @@ _CLAIM_KINDS: Final = (
     ("resourceclaims", "ResourceClaim"),
     ("resourceclaimtemplates", "ResourceClaimTemplate"),
 )
+_CLASS_KIND: Final = ("deviceclasses", "DeviceClass")
 
 
 def read_live_inventory(
@@ -145,28 +146,47 @@ def references_of(entries: Iterable[PodEntry]) -> list[Reference]:
 
 
 def read_claims(client: Client, entries: Sequence[PodEntry], problems: list[str]) -> Claims:
-    """The DRA claims of the namespaces in which pods name any; none is asked for otherwise."""
+    """The DRA claims of the namespaces in which pods name any; none is asked for otherwise.
+
+    Classes are read where a claim that waits for its devices can be told by nothing else.
+    """
     claims = Claims()
     namespaces = sorted({entry.namespace for entry in entries if entry.claims})
     if not namespaces:
         return claims
     discovery = Discovery(client)
-    for plural, kind in _CLAIM_KINDS:
-
-        def take(content: msgspec.Raw, kind: str = kind) -> None:
-            claims.add({**msgspec.json.decode(content, type=dict[str, Any]), "kind": kind})
-
-        try:
-            resource = discovery.served(_CLAIM_GROUP, plural)
-            for namespace in namespaces if resource is not None else ():
-                assert resource is not None
-                list_objects(client, resource.path(namespace), take)
-        except ClusterError as error:
-            problems.append(
-                f"{plural}.{_CLAIM_GROUP} cannot be read, so what pods claim is of unknown kind "
-                f"and number: {error}"
-            )
+    for named in _CLAIM_KINDS:
+        _take(client, discovery, named, namespaces, claims, problems)
+    if claims.need_classes:
+        _take(client, discovery, _CLASS_KIND, [""], claims, problems)
     return claims
+
+
+def _take(
+    client: Client,
+    discovery: Discovery,
+    named: tuple[str, str],
+    namespaces: Sequence[str],
+    claims: Claims,
+    problems: list[str],
+) -> None:
+    """Read one kind of claims, or classes, where the cluster serves it; failures are told."""
+    plural, kind = named
+
+    def take(content: msgspec.Raw) -> None:
+        claims.add({**msgspec.json.decode(content, type=dict[str, Any]), "kind": kind})
+
+    try:
+        resource = discovery.served(_CLAIM_GROUP, plural)
+        if resource is not None:
+            for namespace in namespaces:
+                list_objects(client, resource.path(namespace), take)
+    except ClusterError as error:
+        unknown = "until they are allocated " if named == _CLASS_KIND else ""
+        problems.append(
+            f"{plural}.{_CLAIM_GROUP} cannot be read, so what pods claim is {unknown}of unknown "
+            f"kind and number: {error}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ RESOURCES = {
     ("batch/v1", "CronJob"): ("cronjobs", True),
     ("resource.k8s.io/v1", "ResourceClaim"): ("resourceclaims", True),
     ("resource.k8s.io/v1", "ResourceClaimTemplate"): ("resourceclaimtemplates", True),
+    ("resource.k8s.io/v1", "DeviceClass"): ("deviceclasses", False),
     ("events.k8s.io/v1", "Event"): ("events", True),
     ("farm.example/v2", "Crop"): ("crops", True),
 }

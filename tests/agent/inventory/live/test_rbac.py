@@ -33,7 +33,8 @@ def test_secrets_and_config_maps_are_not_in_the_rules():
 def test_a_role_holds_everything_but_what_is_cluster_wide():
     whole, part = rules(), rules(namespaced=True)
     assert [rule for rule in whole if rule not in part] == [
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
+        {"apiGroups": ["resource.k8s.io"], "resources": ["deviceclasses"], "verbs": ["list"]},
     ]
 
 
@@ -73,7 +74,10 @@ def test_named_namespaces_are_asked_for_one_by_one_and_nodes_for_the_cluster(api
     api.granted = lambda attributes: attributes.get("namespace") == "red"
     missing = missing_permissions(client, ["red", "blue"])
     assert {one.namespace for one in missing} == {"blue", ""}
-    assert [one.resource for one in missing if not one.namespace] == ["nodes"]
+    assert [one.resource for one in missing if not one.namespace] == [
+        "nodes",
+        "deviceclasses.resource.k8s.io",
+    ]
     assert "kubectl auth can-i list nodes -A" in next(m.text for m in missing if not m.namespace)
 
 

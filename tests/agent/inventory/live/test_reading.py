@@ -202,6 +202,56 @@ def test_claims_that_may_not_be_read_leave_the_number_unknown_and_say_so(api, cl
     assert any("resourceclaims.resource.k8s.io cannot be read" in one for one in found.problems)
 
 
+def _waiting_for_own_class(api, name="big-cards"):
+    """A pod whose claim waits for devices of a class that is the cluster's own."""
+    wanted = [{"name": "r", "exactly": {"deviceClassName": name, "count": 2}}]
+    api.put(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "mine", "namespace": "team-a"},
+            "spec": {"devices": {"requests": wanted}},
+        },
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": "big-cards"},
+            "spec": {
+                "selectors": [{"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}],
+            },
+        },
+        pod(
+            "x",
+            containers=[container(resources={"claims": [{"name": "g"}]})],
+            resourceClaims=[{"name": "g", "resourceClaimName": "mine"}],
+        ),
+    )
+
+
+def test_a_class_of_the_cluster_s_own_is_read_while_its_claim_waits(api, client):
+    _waiting_for_own_class(api)
+    (asked,) = read_from(client, "lab", at=AT).pods[0].containers[0].gpus
+    assert (asked.resource, asked.count, asked.kind, asked.vendor) == (
+        "big-cards", 2, "shared", "nvidia"
+    )  # fmt: skip
+
+
+def test_classes_are_not_asked_for_where_their_names_tell(api, client):
+    _waiting_for_own_class(api, "gpu.nvidia.com")
+    (asked,) = read_from(client, "lab", at=AT).pods[0].containers[0].gpus
+    assert (asked.resource, asked.count) == ("gpu.nvidia.com", 2)
+    assert api.asked("*/deviceclasses") == []
+
+
+def test_classes_that_may_not_be_read_are_told_where_one_is_needed(api, client):
+    api.forbidden.add("deviceclasses")
+    _waiting_for_own_class(api)
+    found = read_from(client, "lab", at=AT)
+    assert [one.name for one in found.pods] == []
+    (told,) = [one for one in found.problems if "deviceclasses" in one]
+    assert "is until they are allocated of unknown kind" in told
+
+
 def test_a_pod_that_cannot_be_read_is_told_and_the_others_go_on(api, client):
     broken = pod("bad")
     broken["spec"]["containers"] = "none"
