@@ -156,9 +156,9 @@ def read_claims(client: Client, entries: Sequence[PodEntry], problems: list[str]
         return claims
     discovery = Discovery(client)
     for named in _CLAIM_KINDS:
-        _take(client, discovery, named, namespaces, claims, problems)
+        _take(client, discovery, named, namespaces, claims=claims, problems=problems)
     if claims.need_classes:
-        _take(client, discovery, _CLASS_KIND, [""], claims, problems)
+        _take(client, discovery, _CLASS_KIND, [""], claims=claims, problems=problems)
     return claims
 
 
@@ -167,6 +167,7 @@ def _take(
     discovery: Discovery,
     named: tuple[str, str],
     namespaces: Sequence[str],
+    *,
     claims: Claims,
     problems: list[str],
 ) -> None:
