@@ -89,12 +89,6 @@ def test_a_sample_is_the_same_each_time_and_a_larger_one_holds_it():
     assert sorted(sampled(MODULE, SOURCE, None, 1), key=str) == sorted(every, key=str)
 
 
-def test_what_is_no_python_is_not_drawn():
-    source = "A = {1: 2}\n\n\ndef both(b):\n    return {**A, **b}\n"
-    assert any(one.operator.endswith("Pow_Mul") for one in mutants(MODULE, source))
-    assert not any(one.operator.endswith("Pow_Mul") for one in sampled(MODULE, source, None, 1))
-
-
 def test_a_place_that_is_not_there_is_an_error():
     with pytest.raises(ValueError, match="no such place"):
         mutated(SOURCE, Mutant(MODULE, "core/ReplaceTrueWithFalse", 99, 1, 0))
@@ -114,3 +108,10 @@ def test_the_table_counts_by_module_and_names_each_survivor_s_place():
     assert f"- survived: {three.name}" in text
     assert "4 mutants, 50.0% killed, 1 of them by time." in text
     assert share(results) == 0.5
+
+
+def test_a_star_that_multiplies_nothing_is_no_operator():
+    source = "def f(*, a, b):\n    rest = [*a, a * b]\n    return {**rest, 'c': a**b}\n"
+    found = [one for one in mutants(MODULE, source) if "BinaryOperator" in one.operator]
+    assert {(one.line, one.column) for one in found} == {(2, 18), (3, 26)}
+    assert len(found) == 2
