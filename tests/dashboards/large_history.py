@@ -1,4 +1,4 @@
-"""A week of a cluster of any size in a Prometheus, as far as dashboards read it.
+"""A week of a cluster of any size in a Prometheus or VictoriaMetrics, as far as dashboards read it.
 
 What recording rules write is written for all nodes, namespaces and workloads, at the rules' own
 interval: that is what dashboards of a whole cluster read over time. The exporter's own series are
@@ -7,10 +7,12 @@ the whole week (dashboards of one node, GPU or workload). The other nodes' pages
 simulated node with other names.
 """
 
+import contextlib
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from gputailor_dashboards import publishing
@@ -18,6 +20,7 @@ from gputailor_dashboards.rules import Recording
 from tests.dashboards import around, prometheus
 from tests.dashboards.asking import Shown, Target
 from tests.dashboards.history import scraped
+from tests.system.test_prometheus_victoria import in_milliseconds, victoria
 
 NOW = 1795000000
 DAY = 86400
@@ -157,8 +160,40 @@ def renamed(line: str, number: int) -> str:
     )
 
 
+@contextmanager
+def over_prometheus(folder: Path, files: list[Path]) -> Iterator[str]:
+    """Yield the address of a Prometheus 3 with what the files hold, which are used up."""
+    prometheus.fill(folder / "data", files, blocks="240h", seconds=3000)
+    for file in files:
+        file.unlink()
+    with prometheus.serving(folder, folder / "data") as url:
+        yield url
+
+
+@contextmanager
+def over_victoria(folder: Path, files: list[Path]) -> Iterator[str]:
+    """The same of a VictoriaMetrics."""
+    with contextlib.ExitStack() as opened:
+        lines = (
+            line
+            for file in files
+            for line in opened.enter_context(file.open(encoding="utf-8"))
+            if not line.startswith("#")
+        )
+        server, url = victoria(folder, in_milliseconds(lines))
+    try:
+        yield url
+    finally:
+        server.stop()
+
+
 def served(
-    folder: Path, *, nodes: int, days: float, history_of_raw_hours: float | None = None
+    folder: Path,
+    *,
+    nodes: int,
+    days: float,
+    history_of_raw_hours: float | None = None,
+    over: Callable[[Path, list[Path]], AbstractContextManager[str]] = over_prometheus,
 ) -> Iterator[Shown]:
     """Yield a server with that history; raw series of the first node reach back as far by default."""
     hours = days * 24 if history_of_raw_hours is None else history_of_raw_hours
@@ -173,10 +208,7 @@ def served(
     times = range(NOW - RECENT, NOW + 1, SCRAPED_EVERY)
     lines = [*around.exporters(times), *around.rest(times)]
     files[2].write_text("\n".join([*lines, "# EOF", ""]), "utf-8")
-    prometheus.fill(folder / "data", files, blocks="240h", seconds=3000)
-    for file in files:
-        file.unlink()
-    with prometheus.serving(folder, folder / "data") as url:
+    with over(folder, files) as url:
         yield Shown(url, NOW - int(days * DAY), NOW, rate_interval="11m")
 
 
