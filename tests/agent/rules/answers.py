@@ -17,6 +17,7 @@ from gputailor_agent.model.judgement import Change, Evidence, Finding, Message, 
 from gputailor_agent.rules import changes, scaling
 from tests.agent.factories import DAY, NOW, context, pod, profile, rows
 from tests.agent.rules.circumstances import CIRCUMSTANCES
+from tests.agent.rules.pool_parts import POOLS, in_pool
 from tests.agent.rules.worlds import WORLDS, Built, built
 
 FOLDER: Final = Path(__file__).with_name("answers")
@@ -138,7 +139,13 @@ def changes_of(kind: str) -> list[str]:
 def pages() -> dict[str, dict[str, list[str]]]:
     """All that is written, by file and title."""
     told = {rule: _of_rule(rule) for rule in WORLDS}
-    return {**told, "changes": {kind: changes_of(kind) for kind in KINDS}}
+    pools = {name: of_pool(name) for name in POOLS}
+    return {**told, "changes": {kind: changes_of(kind) for kind in KINDS}, "unallocated": pools}
+
+
+def of_pool(name: str) -> list[str]:
+    """What is said of GPUs that nobody holds, in one of the pools."""
+    return [line for answer in in_pool(name) for line in written(answer)]
 
 
 def _of_rule(rule: str) -> dict[str, list[str]]:

@@ -6,7 +6,8 @@ it touches, for people to read. How to write them anew is said in ``answers``.
 
 import pytest
 
-from tests.agent.rules.answers import KINDS, changed_by, changes_of, in_world, read
+from tests.agent.rules.answers import KINDS, changed_by, changes_of, in_world, of_pool, read
+from tests.agent.rules.pool_parts import POOLS
 from tests.agent.rules.worlds import WORLDS
 
 WRITTEN = {rule: read(rule) for rule in WORLDS}
@@ -40,3 +41,8 @@ def test_a_circumstance_changes_an_answer_as_it_was_written_down(rule, circumsta
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_owner_is_told_its_changes_as_they_were_written_down(kind):
     assert changes_of(kind) == read("changes")[kind], AGAIN
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_an_answer_about_a_pool_is_as_it_was_written_down(name):
+    assert of_pool(name) == read("unallocated")[name], AGAIN

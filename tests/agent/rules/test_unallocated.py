@@ -1,41 +1,16 @@
 """Unallocated GPUs: by pool, over the hours that are known, beside what waits."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gputailor_agent.model.judgement import Confidence, Finding, Severity, SilenceKind, Waiting
-from gputailor_agent.model.profile import Window
+from gputailor_agent.model.judgement import Confidence, Finding, Severity, SilenceKind
 from gputailor_agent.reports.wording import say
 from gputailor_agent.rules import RuleSettings, SettingsError, check_settings
-from gputailor_agent.rules.cluster_rules import ClusterView, NodeHours, cluster_registry
+from gputailor_agent.rules.cluster_rules import ClusterView, cluster_registry
 from gputailor_agent.rules.unallocated import CLUSTER_RULE, evaluate
-from tests.agent.factories import DAY, HOUR, NOW, context, inventory
-
-WINDOW = Window(start=NOW - 14 * DAY, end=NOW)
-FULL_DAY = (4.0,) * 24
-
-
-def hours(name="node-a", free=FULL_DAY, *, gpus=4.0, now: float | None = None, **fields: Any):
-    """One node of four GPUs; ``free`` by hour, the latest last."""
-    values: dict[str, Any] = {
-        "model": "A100",
-        "pool": "train",
-        "resources": {"nvidia.com/gpu": gpus},
-        "price": 4.0,
-        "currency": "USD",
-        **fields,
-    }
-    latest = free[-1] if free else gpus
-    return NodeHours(name=name, gpus=gpus, free=free, free_now=latest if now is None else now,
-                     **values)  # fmt: skip
-
-
-def queued(minutes=60, *, devices=2.0, pods=1, resource="nvidia.com/gpu"):
-    return Waiting(namespace="team-b", owner="Job/wide", resource=resource, devices=devices,
-                   pods=pods, since=NOW - minutes * 60.0)  # fmt: skip
+from tests.agent.factories import HOUR, NOW, context, inventory
+from tests.agent.rules.pool_parts import WINDOW, hours, queued
 
 
 def answers(*nodes, waiting=(), complete=True, **thresholds):

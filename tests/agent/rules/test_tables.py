@@ -1,0 +1,64 @@
+"""Tables of numbers that rules go by, as their sources tell them."""
+
+import msgspec
+import pytest
+
+from gputailor_agent.model.inventory import GpuRequest
+from gputailor_agent.model.judgement import Finding
+from gputailor_agent.rules.changes import resource_of
+from gputailor_agent.rules.environment_drift import RULE as DRIFT
+from gputailor_agent.rules.health import HARDWARE_ERRORS
+from gputailor_agent.rules.serving_lines import formats_of
+from tests.agent.factories import HOUR, NOW, rows, workload
+from tests.agent.rules.advice_parts import judged
+from tests.agent.rules.test_environment_drift import imaged, pascal
+
+
+def test_xid_codes_that_tell_of_broken_hardware_are_those_of_the_makers_catalogue():
+    """NVIDIA, "XID errors": what is not an application's fault and wants the node looked at."""
+    codes = {name.removeprefix("xid/") for name in HARDWARE_ERRORS if name.startswith("xid/")}
+    assert sorted(map(int, codes)) == [48, 62, 64, 74, 79, 92, 94, 95, 119, 120, 140]
+
+
+@pytest.mark.parametrize(
+    ("capability", "formats"),
+    [
+        (None, ""),
+        ((6, 1), ""),
+        ((7, 0), "FP16"),
+        ((7, 2), "FP16"),
+        ((7, 5), "INT8 FP16"),
+        ((7, 9), "INT8 FP16"),
+        ((8, 0), "BF16 INT8 FP16"),
+        ((8, 7), "BF16 INT8 FP16"),
+        ((8, 9), "FP8 BF16 INT8 FP16"),
+        ((9, 0), "FP8 BF16 INT8 FP16"),
+    ],
+)
+def test_number_formats_by_compute_capability(capability, formats):
+    """NVIDIA, support matrix of TensorRT-LLM."""
+    assert " ".join(formats_of(capability)) == formats
+
+
+def test_the_resource_asked_for_is_the_first_that_counts_devices():
+    other = GpuRequest(resource="example.com/claim", count=1, kind="other", vendor="")
+    slices = GpuRequest(resource="nvidia.com/mig-1g.10gb", count=1, kind="mig", vendor="nvidia")
+    assert resource_of(workload(gpu_requests=(other, slices))) == "nvidia.com/mig-1g.10gb"
+    assert resource_of(workload(gpu_requests=(other,))) == "nvidia.com/gpu"
+    assert resource_of(workload(gpu_requests=())) == "nvidia.com/gpu"
+
+
+@pytest.mark.parametrize(("model", "told"), [("P40", "P40"), ("", "model not known")])
+def test_a_card_whose_model_nobody_tells_is_called_so(model, told):
+    start = NOW - 5 * HOUR
+    one = imaged("run", "nvcr.io/nvidia/cuda:13.0.1-base", start=start, hours=2)
+    (card,) = pascal()
+    answer = judged(
+        DRIFT,
+        rows(start, start + 2 * HOUR, pod="run"),
+        [one],
+        devices=[msgspec.structs.replace(card, model=model)],
+        nodes=[],
+    )
+    assert isinstance(answer, Finding)
+    assert answer.message.params["model"] == told
