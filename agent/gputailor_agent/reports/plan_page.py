@@ -144,7 +144,9 @@ def _to_do(plan: Plan, beside: Beside, *, details: bool) -> tuple[Block, ...]:
 
 def _item(line: Line) -> Item:
     parts = [line.headline]
-    if line.slowdown and line.slowdown not in line.headline:
+    if line.slowdown == units.factor(1.0):
+        parts.append(_("No slowdown expected."))
+    elif line.slowdown and line.slowdown not in line.headline:
         parts.append(_("Slowdown: {factor}.", factor=line.slowdown))
     if line.verdict.primary is not None:
         level = _(line.verdict.primary.confidence.value)

@@ -48,16 +48,17 @@ _WORDS: Final = {
     "fits": "{candidate} would hold it: needs {need:bytes} of {usable:bytes}, costs "
     "{cost_ratio:ratio} of {now} with the slowdown ({low:factor} to {high:factor}) included",
     "try_price": "try one run on {candidate}: needs {need:bytes} of {usable:bytes}; "
-    "it pays at {low:factor} the time but perhaps not at {high:factor}",
+    "the work may take {low:factor} to {high:factor} the time, and towards the upper end it saves "
+    "nothing",
     "try_slow": "try one run on {candidate}: needs {need:bytes} of {usable:bytes}; "
-    "it pays, but the work may take {high:factor} the time",
+    "it saves, but the work may take {high:factor} the time",
     "try_activity": "try one run on {candidate}: needs {need:bytes} of {usable:bytes}; "
     "how full its kernels make the card is not known, so the work may take {low:factor} to "
     "{high:factor} the time",
     "try_bfloat16": "try one run on {candidate}: needs {need:bytes} of {usable:bytes}; "
-    "it pays, but it has no bfloat16",
+    "it saves, but it has no bfloat16",
     "try_links": "try one run on {candidate}: needs {need:bytes} of {usable:bytes}; "
-    "it pays, but its GPUs have slower links between them or none",
+    "it saves, but its GPUs have slower links between them or none",
     "try_memory": "try one run on {candidate}: needs {need:bytes} of {usable:bytes}; "
     "only averages of the memory used are known",
     "preallocates": "unknown: it takes memory in advance ({evidence}), so the memory "

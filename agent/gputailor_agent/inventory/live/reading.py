@@ -183,11 +183,14 @@ def _take(
             for namespace in namespaces:
                 list_objects(client, resource.path(namespace), take)
     except ClusterError as error:
-        unknown = "until they are allocated " if named == _CLASS_KIND else ""
-        problems.append(
-            f"{plural}.{_CLAIM_GROUP} cannot be read, so what pods claim is {unknown}of unknown "
-            f"kind and number: {error}"
+        told = (
+            f"{plural}.{_CLAIM_GROUP} cannot be read, so what waits for a class of the cluster's "
+            f"own is not known to be a GPU: {error}"
+            if named == _CLASS_KIND
+            else f"{plural}.{_CLAIM_GROUP} cannot be read, so what pods claim is of unknown kind "
+            f"and number: {error}"
         )
+        problems.append(told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -249,7 +249,7 @@ def test_classes_that_may_not_be_read_are_told_where_one_is_needed(api, client):
     found = read_from(client, "lab", at=AT)
     assert [one.name for one in found.pods] == []
     (told,) = [one for one in found.problems if "deviceclasses" in one]
-    assert "is until they are allocated of unknown kind" in told
+    assert "what waits for a class of the cluster's own is not known to be a GPU" in told
 
 
 def test_a_pod_that_cannot_be_read_is_told_and_the_others_go_on(api, client):
