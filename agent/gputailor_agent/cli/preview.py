@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -108,28 +107,18 @@ def write_preview(
     period = f"{hour_name(at)}:00"
     addressed = replace(settings, mail_from=settings.mail_from or _FROM)
     texts: dict[str, bytes] = {}
-    for part in parts(plan, beside, addressed):
-        texts |= _part(part, period, addressed, _folder_of(part, texts))
+    several = list(parts(plan, beside, addressed))
+    for part in several:
+        texts |= _part(part, period, addressed)
     if settings.folder is not None or settings.objects is not None:
-        kept = kept_content(plan, period, beside).files
+        kept = kept_content(plan, period, beside, several[1:]).files
         texts |= {f"kept/{name}": text.encode() for name, text in kept.items()}
     return _write(folder, texts.items())
 
 
-def _folder_of(part: Part, taken: Iterable[str]) -> str:
-    """'' for the whole report; a team's own, whatever characters its name has."""
-    if not part.about:
-        return ""
-    name = plain(part.about.removeprefix("team "))
-    others = {one.split("/")[1] for one in taken if one.startswith("teams/")}
-    names = chain([name], (f"{name}-{number}" for number in count(2)))
-    return f"teams/{next(one for one in names if one not in others)}/"
-
-
-def _part(
-    part: Part, period: str, settings: DeliverySettings, where: str
-) -> Iterator[tuple[str, bytes]]:
+def _part(part: Part, period: str, settings: DeliverySettings) -> Iterator[tuple[str, bytes]]:
     """The files of one report: its forms, a mail a recipient, what each chat and web call gets."""
+    where = part.place
     made = report_content(part.plan, period, public_url=settings.public_url, beside=part.beside)
     yield f"{where}report.html", made.html.encode()
     yield f"{where}report.md", made.text.encode()

@@ -93,7 +93,8 @@ class Delivery:
         self, plan: Plan, period: str, *, late: bool, beside: Beside
     ) -> Iterator[tuple[list[Letter], Content]]:
         settings = self.settings
-        for part in parts(plan, beside, settings) if settings.wanted else ():
+        several = list(parts(plan, beside, settings)) if settings.wanted else []
+        for part in several:
             made = content.report_content(
                 part.plan, period, public_url=settings.public_url, beside=part.beside, late=late
             )
@@ -102,7 +103,7 @@ class Delivery:
         kept = [(FOLDER, settings.folder_name), (OBJECTS, settings.objects_name)]
         places = [one for one in kept if one[1]]
         if places:
-            made = content.kept_content(plan, period, beside)
+            made = content.kept_content(plan, period, beside, several[1:])
             yield [self._letter(made, way, "files") for way in places], made
 
     def keep_notices(self, tx: Transaction, plan: Plan) -> None:

@@ -102,7 +102,8 @@ def test_everybodys_part_is_there_and_no_secret(tmp_path):
         *forms, "chat-gpu-slack.json", "webhook.json",
         *(f"teams/vision-a/{name}" for name in (*forms, "chat-vision-chat.json")),
         *(f"teams/default/{name}" for name in forms),
-        *(f"kept/report.{kind}" for kind in ("html", "md", "json", "csv")),
+        *(f"kept/{place}report.{kind}" for place in ("", "teams/vision-a/", "teams/default/")
+          for kind in ("html", "md", "json", "csv")),
     ]  # fmt: skip
     assert not (tmp_path / "kept").exists()  # nothing is sent, not even to a folder
     for path in paths:

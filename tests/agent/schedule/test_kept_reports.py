@@ -4,15 +4,20 @@ import csv
 import io
 import json
 import logging
+import re
 import sys
 
+import msgspec
 import pytest
 
+from gputailor_agent.reports.beside import NOTHING
 from gputailor_agent.reports.delivery import folder, objects
 from gputailor_agent.reports.delivery.content import kept_content
 from gputailor_agent.reports.delivery.errors import DeliveryError
+from gputailor_agent.reports.delivery.keeping import team_folders
 from gputailor_agent.reports.delivery.mail import SendError
-from gputailor_agent.reports.delivery.settings import ObjectStore
+from gputailor_agent.reports.delivery.settings import DeliverySettings, ObjectStore, Receivers
+from gputailor_agent.reports.delivery.teams import parts
 from gputailor_agent.store import Outbox, Store
 from tests.agent.reports.plans import sample_plan
 from tests.agent.schedule.test_delivering import Kill, delivery, keep, letters, run
@@ -129,6 +134,60 @@ def test_a_kill_after_writing_writes_the_same_again_and_nothing_beside_it(
     assert run(delivery(store, **NOWHERE, folder=tmp_path), T0 + 15) == 1
     assert names(tmp_path / "test") == {"2027-01-11T07-00"}
     assert (tmp_path / "test" / "2027-01-11T07-00" / "report.json").read_bytes() == before
+
+
+TEAMED = dict.fromkeys(["vision/a", "speech", "vision-a", "default"], Receivers())
+
+
+def of_teams(*teams):
+    """A plan with a workload of each team."""
+    return sample_plan(made_at=T0, verdicts=tuple(of_team(team, 1, T0) for team in teams))
+
+
+def test_every_team_has_a_folder_of_its_own_with_its_part_and_no_more(store, tmp_path):
+    agent = delivery(store, **NOWHERE, folder=tmp_path, teams=TEAMED)
+    keep(store, agent, plan=of_teams("vision/a", "vision-a", "none"))
+    assert run(agent, T0) == 1
+    (kept,) = (tmp_path / "test").iterdir()
+    assert names(kept) == NAMES | {"teams"}
+    assert names(kept / "teams") == {"vision-a", "vision-a-2", "default"}  # none of speech's
+    for place, team in (("vision-a", "vision/a"), ("vision-a-2", "vision-a"), ("default", "none")):
+        assert names(kept / "teams" / place) == NAMES
+        told = (kept / "teams" / place / "report.csv").read_text("utf-8")
+        assert [one for one in ("vision/a", "vision-a", "none") if f"{one}/Deployment" in told] == [
+            team
+        ]
+
+
+def test_a_teams_folder_is_the_same_whoever_else_has_something_to_be_told(store, tmp_path):
+    agent = delivery(store, **NOWHERE, folder=tmp_path, teams=TEAMED)
+    keep(store, agent, plan=of_teams("vision-a"))
+    assert run(agent, T0) == 1
+    (kept,) = (tmp_path / "test").iterdir()
+    assert names(kept / "teams") == {"vision-a-2"}
+
+
+def test_teams_parts_that_are_put_again_take_their_own_places(tmp_path):
+    settings = DeliverySettings(teams=TEAMED)
+    for made_at in (1.0, 2.0):
+        plan = msgspec.structs.replace(of_teams("speech", "none"), made_at=made_at)
+        several = list(parts(plan, NOTHING, settings))
+        folder.keep(tmp_path, kept_content(plan, "2027-01-04T07:00", NOTHING, several[1:]))
+    kept = tmp_path / "test" / "2027-01-04T07-00"
+    for place in ("", "teams/speech", "teams/default"):
+        told = json.loads((kept / place / "report.json").read_text("utf-8"))
+        assert told["plan"]["made_at"] == 2.0
+
+
+@pytest.mark.parametrize("team", ["../../etc", "..", "/", "x\x00y", "组", ""])
+def test_no_name_of_a_team_leads_out_of_its_folder(tmp_path, team):
+    (place,) = team_folders([team]).values()
+    assert re.fullmatch(r"teams/[A-Za-z0-9_-][A-Za-z0-9._-]*/", place)
+
+
+def test_names_of_teams_that_look_alike_have_folders_apart():
+    found = team_folders(["a/b", "a-b", "a-b-2", "a:b"])
+    assert list(found.values()) == ["teams/a-b/", "teams/a-b-2/", "teams/a-b-2-2/", "teams/a-b-3/"]
 
 
 def test_notices_are_not_kept_there(store, tmp_path):

@@ -4,6 +4,7 @@ Mails show long tables shortened; the JSON attachment holds everything.
 """
 
 import json
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +13,7 @@ from gputailor_agent.model.judgement import Finding, Plan, Verdict
 from gputailor_agent.reports import console, html, markdown, plan_page, units
 from gputailor_agent.reports.beside import NOTHING, Beside
 from gputailor_agent.reports.catalogues import _
+from gputailor_agent.reports.delivery.teams import Part
 from gputailor_agent.reports.document import (
     Block,
     Code,
@@ -59,7 +61,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     document: str
     name: str
     plain: str = ""  # the text without any markup; '' in what earlier versions kept
-    files: dict[str, str] = {}  # of a report that is kept: names with their whole texts
+    #: Of a report that is kept: names, below its own folder, with their whole texts.
+    files: dict[str, str] = {}
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -115,8 +118,14 @@ def report_content(
     )
 
 
-def kept_content(plan: Plan, period: str, beside: Beside = NOTHING) -> Content:
-    """The report of a plan as folders and object stores keep it: every format, nothing left out."""
+def kept_content(
+    plan: Plan, period: str, beside: Beside = NOTHING, parts: Iterable[Part] = ()
+) -> Content:
+    """The report of a plan as folders and object stores keep it: every format, nothing left out.
+
+    ``parts``: the teams' own, which lie in folders beside it.
+    """
+    reports = [("", plan, beside), *((one.place, one.plan, one.beside) for one in parts)]
     return Content(
         kind=REPORT,
         cluster=plan.cluster,
@@ -127,7 +136,11 @@ def kept_content(plan: Plan, period: str, beside: Beside = NOTHING) -> Content:
         html="",
         document="",
         name="",
-        files={file: render(plan, name, beside=beside) for name, file in _FILES.items()},
+        files={
+            place + file: render(of, name, beside=around)
+            for place, of, around in reports
+            for name, file in _FILES.items()
+        },
     )
 
 

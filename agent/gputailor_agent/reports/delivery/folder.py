@@ -1,5 +1,7 @@
 """A folder that keeps reports: FOLDER/CLUSTER/PERIOD/report.html, .md, .json and .csv.
 
+Teams' parts lie in folders of their own below that (``keeping``).
+
 A report appears as a whole: its files are written beside its place, flushed to the disk and renamed
 into it. Where it stands already (the agent died between the renaming and its note, or the report
 was made again) each file takes the place of the former one. Nothing is ever removed.
@@ -17,7 +19,7 @@ from gputailor_agent.reports.delivery.mail import SendError
 
 def keep(folder: Path, content: Content) -> None:
     """Write the files of a report; raises ``SendError`` naming the folder."""
-    cluster, period = place_of(content)
+    cluster, period = place_of(content.cluster, content.period)
     above = folder / cluster
     try:
         above.mkdir(parents=True, exist_ok=True)
@@ -25,7 +27,9 @@ def keep(folder: Path, content: Content) -> None:
         try:
             for name, text in content.files.items():
                 _write(scratch / name, text)
-            scratch.chmod(0o755)
+            for one in (scratch, *(path for path in scratch.rglob("*") if path.is_dir())):
+                one.chmod(0o755)
+                _flush(one)
             _settle(scratch, above / period)
             _flush(above)
         finally:
@@ -37,6 +41,7 @@ def keep(folder: Path, content: Content) -> None:
 
 
 def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(text)
         file.flush()
@@ -48,8 +53,11 @@ def _settle(scratch: Path, place: Path) -> None:
     if not place.exists():
         scratch.rename(place)
         return
-    for file in scratch.iterdir():
-        file.replace(place / file.name)
+    for file in [path for path in scratch.rglob("*") if path.is_file()]:
+        target = place / file.relative_to(scratch)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(target)
+        _flush(target.parent)
     _flush(place)
 
 

@@ -106,7 +106,8 @@ def opened(place: ObjectStore) -> Put:
 
     def put(content: Content) -> None:
         for name, text in content.files.items():
-            key = "/".join(part for part in (place.prefix, *place_of(content), name) if part)
+            folders = (place.prefix, *place_of(content.cluster, content.period))
+            key = "/".join(part for part in (*folders, name) if part)
             kind = _TYPES.get(name.rpartition(".")[2], "application/octet-stream")
             try:
                 obstore.put(store, key, text.encode(), attributes={"Content-Type": kind})

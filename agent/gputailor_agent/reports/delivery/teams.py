@@ -18,6 +18,7 @@ from gputailor_agent.model.inventory import Workload
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.reports.beside import Beside, scoped_beside
 from gputailor_agent.reports.delivery.errors import DeliveryError
+from gputailor_agent.reports.delivery.keeping import team_folders
 from gputailor_agent.reports.delivery.settings import (
     DEFAULT_TEAM,
     DeliverySettings,
@@ -45,17 +46,22 @@ def _line(given: Any, where: str, channels: Mapping[str, str]) -> Receivers:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A report for some receivers; ``about`` names it within its period, '' for the whole."""
+    """A report for some receivers; ``about`` names it within its period, '' for the whole.
+
+    ``place``: the folder that its files lie in beside those of the whole, ``teams/TEAM/``.
+    """
 
     plan: Plan
     beside: Beside
     receivers: Receivers
     about: str = ""
+    place: str = ""
 
 
 def parts(plan: Plan, beside: Beside, settings: DeliverySettings) -> Iterator[Part]:
     """The whole report and every team's part of it; a team without workloads gets none."""
     yield Part(plan, beside, settings.whole)
+    places = team_folders(settings.teams)
     for team, told_to in settings.teams.items():
 
         def holds(workload: Workload, team: str = team) -> bool:
@@ -66,4 +72,5 @@ def parts(plan: Plan, beside: Beside, settings: DeliverySettings) -> Iterator[Pa
             ids = [one.workload.id for one in own.verdicts]
             told = Scope(teams=(team,)).text()
             about = DEFAULT_TEAM if team == DEFAULT_TEAM else f"team {team}"
-            yield Part(own, scoped_beside(beside, ids, told), told_to, about)
+            around = scoped_beside(beside, ids, told)
+            yield Part(own, around, told_to, about, places[team])
