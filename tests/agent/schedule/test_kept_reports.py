@@ -136,7 +136,7 @@ def test_a_kill_after_writing_writes_the_same_again_and_nothing_beside_it(
     assert (tmp_path / "test" / "2027-01-11T07-00" / "report.json").read_bytes() == before
 
 
-TEAMED = dict.fromkeys(["vision/a", "speech", "vision-a", "default"], Receivers())
+TEAMED = dict.fromkeys(["vision:a", "speech", "vision-a", "default"], Receivers())
 
 
 def of_teams(*teams):
@@ -146,15 +146,15 @@ def of_teams(*teams):
 
 def test_every_team_has_a_folder_of_its_own_with_its_part_and_no_more(store, tmp_path):
     agent = delivery(store, **NOWHERE, folder=tmp_path, teams=TEAMED)
-    keep(store, agent, plan=of_teams("vision/a", "vision-a", "none"))
+    keep(store, agent, plan=of_teams("vision:a", "vision-a", "none"))
     assert run(agent, T0) == 1
     (kept,) = (tmp_path / "test").iterdir()
     assert names(kept) == NAMES | {"teams"}
     assert names(kept / "teams") == {"vision-a", "vision-a-2", "default"}  # none of speech's
-    for place, team in (("vision-a", "vision/a"), ("vision-a-2", "vision-a"), ("default", "none")):
+    for place, team in (("vision-a", "vision:a"), ("vision-a-2", "vision-a"), ("default", "none")):
         assert names(kept / "teams" / place) == NAMES
         told = (kept / "teams" / place / "report.csv").read_text("utf-8")
-        assert [one for one in ("vision/a", "vision-a", "none") if f"{one}/Deployment" in told] == [
+        assert [one for one in ("vision:a", "vision-a", "none") if f"{one}/Deployment" in told] == [
             team
         ]
 
