@@ -56,6 +56,11 @@ OF_PODS: Final = (
 #: Everything that is read of a node beside its devices and conditions.
 OF_NODES: Final = (NODE_INFO, NODE_LABELS, NODE_UNSCHEDULABLE)
 
+#: What namespaces say of whose their workloads are and who is told, where it was told to say so.
+NAMESPACE_LABELS: Final = "kube_namespace_labels"
+NAMESPACE_ANNOTATIONS: Final = "kube_namespace_annotations"
+OF_NAMESPACES: Final = (NAMESPACE_LABELS, NAMESPACE_ANNOTATIONS)
+
 #: Phases from the first to the last: where two replicas differ, the later one is news.
 PHASES: Final = ("Unknown", "Pending", "Running", "Succeeded", "Failed")
 ENDED: Final = frozenset({"Succeeded", "Failed"})

@@ -1,5 +1,7 @@
 """From a reading of kube-state-metrics to an inventory."""
 
+from collections.abc import Set
+
 import msgspec
 
 from gputailor_agent.dialects import kube_state_metrics as names
@@ -10,6 +12,8 @@ from gputailor_agent.inventory.kube_state_metrics.nodes import nodes_of
 from gputailor_agent.inventory.kube_state_metrics.owning import Ownership, references
 from gputailor_agent.inventory.kube_state_metrics.pods import Seen, pod_of
 from gputailor_agent.inventory.kube_state_metrics.rows import Rows, by_label
+from gputailor_agent.inventory.namespaces import said_by
+from gputailor_agent.inventory.raw import RawMetadata
 from gputailor_agent.model.inventory import Inventory, Pod
 
 
@@ -38,9 +42,26 @@ def _assembled(state: KubeState, cluster: str) -> tuple[Inventory, tuple[Missing
         pods=pods,
         nodes=tuple(nodes_of(state.samples, cluster)),
         owners=tuple(above.owners()),
+        namespaces=_namespaces(state, {pod.namespace for pod in pods}),
         complete=state.found and state.current and not state.nameless and not state.partial,
     )
     return inventory, tuple(missing(state, pods, above))
+
+
+def _namespaces(state: KubeState, wanted: Set[str]) -> dict[str, dict[str, str]]:
+    """What each namespace says, where kube-state-metrics was told to tell it."""
+    told = (one for one in state.samples if one.name in names.OF_NAMESPACES)
+    found = {
+        name: said_by(
+            RawMetadata(
+                labels=rows.keyed(names.NAMESPACE_LABELS, "label_"),
+                annotations=rows.keyed(names.NAMESPACE_ANNOTATIONS, "annotation_"),
+            )
+        )
+        for (name,), rows in sorted(by_label(told, "namespace").items())
+        if name in wanted
+    }
+    return {name: said for name, said in found.items() if said}
 
 
 def _pods(state: KubeState, above: Ownership, cluster: str) -> list[Pod]:

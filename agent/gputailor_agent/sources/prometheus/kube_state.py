@@ -16,6 +16,7 @@ import httpx
 
 from gputailor_agent.dialects import kube_state_metrics as names
 from gputailor_agent.dialects.kube_state_metrics import (
+    OF_NAMESPACES,
     OF_NODES,
     OF_PODS,
     OWNERS,
@@ -107,6 +108,7 @@ class KubeStateReader:
         samples += self._owners(samples, start, at)
         samples += self._job_ends(samples, life.seen, start, at)
         samples += self._nodes(accelerators, at)
+        samples += self.ask(self._select(OF_NAMESPACES), at)
         return KubeState(
             at=at,
             current=at == end,

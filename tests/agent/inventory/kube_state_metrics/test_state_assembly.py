@@ -236,3 +236,27 @@ def test_a_job_s_time_limit_is_no_number_of_copies():
     assert [one.replicas for one in found.owners] == [2]
     (workload,) = resolve(found).workloads
     assert workload.annotations == {DEADLINE_HINT: "1234567"}
+
+
+def test_a_namespace_tells_the_team_and_who_is_told():
+    found = inventory(
+        pod("a"),
+        sample("kube_namespace_labels", namespace="team", label_team="vision", label_other="x"),
+        sample(
+            "kube_namespace_annotations",
+            namespace="team",
+            annotation_gputailor_io_notify="ops@example.org",
+            annotation_other="y",
+        ),
+        sample("kube_namespace_labels", namespace="elsewhere", label_team="speech"),
+    )
+    said = {"team": "vision", "other": "x", "gputailor.io/notify": "ops@example.org"}
+    assert found.namespaces == {"team": said}
+    (work,) = resolve(found).workloads
+    assert work.team == "vision"
+    assert work.annotations["gputailor.io/notify"] == "ops@example.org"
+
+
+def test_a_namespace_that_says_nothing_is_left_out():
+    found = inventory(pod("a"), sample("kube_namespace_labels", namespace="team"))
+    assert found.namespaces == {}
