@@ -172,6 +172,11 @@ def test_two_or_more_want_the_card_at_once_for_so_much_of_the_time(busy, share):
     assert overlap(busy) == pytest.approx(share)
 
 
+def test_a_share_that_rounding_takes_below_zero_is_zero():
+    assert 1 - (1 - 0.1) - 0.1 < 0
+    assert overlap([0.1]) == 0.0
+
+
 def outlook_of(score_name, busy, limits=(), bins=()):
     figures = msgspec.structs.replace(
         calibrated(),

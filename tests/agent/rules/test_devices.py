@@ -129,6 +129,8 @@ def test_pods_stand_by_name_with_their_devices():
 def test_zeros_are_sure_only_where_encoders_and_decoders_can_be_read():
     _, _, seen = made_of(rows(NOW - 6 * HOUR, NOW, **USED))
     assert sure_of_zero(seen, "GPUs")[0] == "high"
+    short = {name: use(0.0, 0.5, with_histogram=False) for name in seen.signals}
+    assert sure_of_zero(replace(seen, signals=short), "GPUs")[0] == "high"
     for lost in ("encoder", "decoder"):
         signals = {name: told for name, told in seen.signals.items() if name != lost}
         assert sure_of_zero(replace(seen, signals=signals), "GPUs")[0] == "medium"
@@ -184,6 +186,14 @@ def test_a_signal_is_covered_from_nine_tenths_of_the_time_held(observed, covered
     assert told.covered("sm") is covered
     assert told.coverage("sm") == pytest.approx(min(1.0, observed), abs=1e-4)
     assert told.missing("sm", "dram") == (("dram",) if covered else ("sm", "dram"))
+
+
+def test_of_time_that_was_never_held_nothing_is_covered():
+    told = case_of(sm=use(0.5, HOUR))
+    never = msgspec.structs.replace(told.profile, gpus=())
+    around = replace(told, basis=replace(told.basis, total=merge_uses(never.gpus)))
+    assert around.coverage("sm") == 0.0
+    assert not around.covered("sm")
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,9 @@ def test_the_bytes_tell_which_link_it_was(sent, link):
     assert key(answer) == f"link_bound.{link}"
     assert answer.change.code
     assert (answer.confidence == Confidence.LOW) is (link == "some")
+    reason = number(answer, "confidence").formula
+    assert ("which link was full is not known" in reason) is (link == "some")
+    assert ("watched second by second" in reason) is (link != "some")
 
 
 def test_it_cannot_get_faster_than_the_full_seconds_allow():

@@ -105,6 +105,16 @@ def test_a_batch_of_a_window_shorter_than_a_day_is_not_scaled_to_a_month():
     assert month.why.key == "money.short_window"
 
 
+@pytest.mark.parametrize(("seconds", "scaled"), [(DAY - HOUR, False), (DAY, True)])
+def test_a_window_of_a_day_is_long_enough(seconds, scaled):
+    window = Window(start=NOW - seconds, end=NOW)
+    made, world = profile(rows(NOW - 3 * HOUR, NOW), [pod(start=NOW - 3 * HOUR)], window=window)
+    month = monthly(made, context(world))
+    assert (month.gpu_hours is not None) is scaled
+    if scaled:
+        assert month.gpu_hours == pytest.approx(3 * 730 / 24)
+
+
 def test_a_service_costs_what_it_holds_now_all_month():
     pods = [pod(f"w{i}", start=NOW - DAY) for i in range(3)]
     usage = [one for i in range(3) for one in rows(NOW - DAY, NOW, pod=f"w{i}", gpu=f"G{i}")]
