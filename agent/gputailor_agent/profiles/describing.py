@@ -59,8 +59,6 @@ def gpus_per_pod(workload: Workload, asking: list[Pod], members: list[Member]) -
 def full_days(uses: Iterable[GpuUse], window: Window) -> int:
     """Whole UTC days of the window in which some device was observed for 0.9 of the day."""
     first = math.ceil(window.start / DAY_SECONDS)
-    if (first + 1) * DAY_SECONDS > window.end:
-        return 0
     best: dict[int, float] = {}
     told = [use.hours for use in uses if use.hours]
     for hours in told if len(told) > 1 else ():

@@ -69,5 +69,11 @@ def test_judged_apart_the_same_is_told(world, size):
     assert apart == made.profiles()
 
 
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_order_of_rows_changes_nothing(world):
+    made = WORLDS[world]()
+    assert made.profiles(made.usage[::-1]) == made.profiles()
+
+
 def test_every_record_is_of_a_world():
     assert {file.stem for file in FOLDER.iterdir()} == set(WORLDS)

@@ -1,6 +1,6 @@
 """From a reading of kube-state-metrics to an inventory."""
 
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -48,7 +48,7 @@ def _assembled(state: KubeState, cluster: str) -> tuple[Inventory, tuple[Missing
     return inventory, tuple(missing(state, pods, above))
 
 
-def _namespaces(state: KubeState, wanted: Set[str]) -> dict[str, dict[str, str]]:
+def _namespaces(state: KubeState, wanted: AbstractSet[str]) -> dict[str, dict[str, str]]:
     """What each namespace says, where kube-state-metrics was told to tell it."""
     told = (one for one in state.samples if one.name in names.OF_NAMESPACES)
     found = {
