@@ -5,7 +5,7 @@ import pytest
 
 from gputailor_agent.model.inventory import Outcome, PodAssignment, Resolution, TaskClass
 from gputailor_agent.model.profile import Window
-from gputailor_agent.profiles import Holdings, build_profiles
+from gputailor_agent.profiles import Holdings, build_profiles, holding
 from gputailor_agent.profiles.courses import stragglers, week_shape
 from gputailor_agent.profiles.edges import moved
 from tests.agent.factories import (
@@ -200,3 +200,17 @@ def test_nobody_s_device_is_whose_who_asks_for_more_than_the_node_is_known_to_ha
         found = built(usage, [template, holder], nodes=nodes)
         measured = [one.workload.name for one in found if one.use("kernel").observed_seconds]
         assert measured == named
+
+
+def test_what_is_remembered_of_pods_stays_small_and_is_each_pod_s_own():
+    many = [pod(f"p{place}", start=NOW - place) for place in range(holding._MOST_ASKED + 10)]
+    for one in many:
+        assert holding.held_from(one) == one.started
+        assert len(holding._asked) <= holding._MOST_ASKED
+    assert len(holding._asked) > 1  # of the last ones something is remembered
+    first, other = many[0], many[1]
+    holding._asked[id(first)] = (other, (5.0, 6.0))  # an address that another pod had before
+    assert holding.held_from(first) == first.started
+    remembered = (first, (7.0, 8.0))
+    holding._asked[id(first)] = remembered
+    assert holding.held_from(first) == 7.0
