@@ -13,7 +13,8 @@ MODULES = ("rules/interruptions.py", "rules/deadlines.py", "rules/members.py", "
            "planner/interplay.py", "profiles/edges.py")  # fmt: skip
 TESTS = ("tests/agent/rules/test_spot.py", "tests/agent/rules/test_time_limit.py",
          "tests/agent/rules/test_too_many_replicas.py", "tests/agent/rules/test_bandwidth_bound.py",
-         "tests/agent/test_edges.py", "tests/agent/test_planner.py")  # fmt: skip
+         "tests/agent/rules/test_tables.py", "tests/agent/test_edges.py",
+         "tests/agent/test_planner.py")  # fmt: skip
 LEAST = 0.8
 
 

@@ -133,12 +133,13 @@ def test_a_role_in_one_namespace_is_enough_for_it_and_nodes_are_said_to_be_missi
     kubeconfig, _ = grant(control_plane, namespace, namespaced=True)
     with contextlib.closing(connect(kubeconfig)) as client:
 
-        def only_nodes():
+        def only_what_no_role_holds():
             missing = missing_permissions(client, [namespace])
-            return missing if {one.resource for one in missing} == {"nodes"} else None
+            return missing if {one.scope for one in missing} == {"cluster"} else None
 
-        (missing,) = eventually(only_nodes, "the role is in force")
-    assert "list, watch on nodes is not granted in all namespaces" in missing.text
+        missing = eventually(only_what_no_role_holds, "the role is in force")
+    assert [one.resource for one in missing] == ["nodes", "deviceclasses.resource.k8s.io"]
+    assert "list, watch on nodes is not granted in all namespaces" in missing[0].text
     found = read_live_inventory("lab", kubeconfig=kubeconfig, namespaces=[namespace], at=_now())
     assert _workloads(found) == {("Deployment", "chat"): 1}
     assert found.nodes == ()

@@ -180,12 +180,13 @@ def test_a_role_without_nodes_is_named_by_doctor_and_pods_are_read(plane, space)
     def told():
         checks = _checks(kubeconfig, space)
         missing = {found for name, _, found in checks if name == "permissions"}
-        return checks if len(missing) == 1 else None
+        return checks if len(missing) == 2 else None
 
     checks = eventually(told, "the role is in force", 30)
     permissions = [(standing, found) for name, standing, found in checks if name == "permissions"]
     assert permissions[0][0] == "note"
     assert "list, watch on nodes not granted" in permissions[0][1]
+    assert "list on deviceclasses.resource.k8s.io not granted" in permissions[1][1]
     inventory = [found for name, _, found in checks if name == "inventory"]
     assert inventory[0].startswith("60 pods ask for accelerators, 0 nodes")
     assert any("nodes may not be read" in found for found in inventory)
