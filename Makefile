@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 ARGS ?=
 DATA ?= ../shared/data
 PYTEST_ARGS ?= -n 2
+# Tests of the slow suite wait for servers more than they compute.
+SYSTEM_ARGS ?= -n 3
 # Coverage doubles the work of the fast suite: measured where CI is set, and by make coverage.
 COVERAGE ?= $(CI)
 
@@ -45,7 +47,7 @@ coverage: ## make test, with the share of lines and branches that the tests reac
 test-system: $(VENV)/.installed-dev ## the slow suite: real processes end to end
 	@# Without Go the tests that need the servers are skipped by name; with CI set that is a failure.
 	$(MAKE) --no-print-directory testbed || test -z "$$CI"
-	$(BIN)/python -m pytest $(PYTEST_ARGS) --dist loadfile -m system tests
+	$(BIN)/python -m pytest $(SYSTEM_ARGS) --dist loadfile -m system tests
 
 test-gpu: $(VENV)/.installed-dev ## the exporter against known loads on this machine's NVIDIA GPU (8 minutes)
 	@# One after the other: two loads at a time would not be known.
