@@ -8,16 +8,14 @@ import typer
 
 from gputailor_agent.cli import options
 from gputailor_agent.cli.errors import CommandError
-from gputailor_agent.cli.stored import reading, writing
+from gputailor_agent.cli.stored import chosen_clusters, reading, writing
 from gputailor_agent.cli.terminal import answer, working
 from gputailor_agent.cli.windows import parse_time
-from gputailor_agent.model.nearest import meant_or_known
 from gputailor_agent.model.usage import HOUR_SECONDS
 from gputailor_agent.reports import units
 from gputailor_agent.reports.plurals import counted
 
 if TYPE_CHECKING:
-    from gputailor_agent.store import Store
     from gputailor_agent.store.checking import ClusterContents
 
 _CHECK: Final = """Examples:
@@ -124,7 +122,7 @@ def compact(
     with writing(store) as opened, working("Compacting the store"):
         from gputailor_agent.store.compacting import compact as compact_cluster  # noqa: PLC0415
 
-        for name in _chosen(opened, cluster):
+        for name in chosen_clusters(opened, cluster):
             done = compact_cluster(opened, name, now, keep_days=keep_days)
             days, hours = counted(done.days, "day"), counted(done.hours, "hour")
             dropped = counted(done.dropped, "old row")
@@ -164,7 +162,7 @@ def export(
         from gputailor_agent.store.exporting import export as write  # noqa: PLC0415
 
         end = now if until is None else parse_time("--until", until, relative_to=now)
-        for name in _chosen(opened, cluster):
+        for name in chosen_clusters(opened, cluster):
             held = opened.usage_span(name)
             if held is None:
                 answer(f"{name}: no usage")
@@ -175,13 +173,3 @@ def export(
             span = (begin, min(end, float(held[1] + HOUR_SECONDS)))
             rows = write(opened, [name], folder, span)
             answer(f"{name}: {counted(rows, 'row')} of usage in {folder}")
-
-
-def _chosen(store: "Store", wanted: list[str] | None) -> list[str]:
-    """Clusters to work on; raises ``CommandError`` for one that the store does not have."""
-    known = store.clusters()
-    for name in wanted or ():
-        if name not in known:
-            hint = meant_or_known(name, known)
-            raise CommandError(f"--cluster: the store has nothing of {name!r}{hint}")
-    return wanted or known

@@ -1,9 +1,11 @@
 """Which part of an agent's store a command line asks for."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gputailor_agent.cli.errors import CommandError
 from gputailor_agent.cli.windows import check_data, whole_hours, window_of
+from gputailor_agent.model.nearest import meant_or_known
 from gputailor_agent.model.profile import Window
 from gputailor_agent.model.usage import HOUR_SECONDS
 
@@ -24,6 +26,16 @@ def writing(url: str) -> "Store":
     from gputailor_agent.store import Store  # noqa: PLC0415 - see above
 
     return Store.open(url)
+
+
+def chosen_clusters(store: "Store", wanted: Sequence[str] | None) -> list[str]:
+    """The clusters named, or all; raises ``CommandError`` for one that the store does not have."""
+    known = store.clusters()
+    for name in wanted or ():
+        if name not in known:
+            hint = meant_or_known(name, known)
+            raise CommandError(f"--cluster: the store has nothing of {name!r}{hint}")
+    return list(dict.fromkeys(wanted or known))
 
 
 def stored_window(

@@ -62,13 +62,14 @@ def _group(name: str, members: list[Verdict]) -> Group:
         gpus_now=sum(one.gpus_now for one in members),
         gpu_hours=sum(one.gpu_hours for one in members),
         mean_kernel=overview.use_of_observed(members)[0],
-        cost=_sum([one.cost for one in members]),
-        saving=_sum([one.saving.money_per_month for one in found]) if found else None,
+        cost=sum_of_money([one.cost for one in members]),
+        saving=sum_of_money([one.saving.money_per_month for one in found]) if found else None,
         saving_gpu_hours_per_month=sum(one.saving.gpu_hours_per_month or 0.0 for one in found),
     )
 
 
-def _sum(amounts: list[Money | None]) -> Money | None:
+def sum_of_money(amounts: list[Money | None]) -> Money | None:
+    """Sum; None where one of them is not known, or is in another currency."""
     known = [one for one in amounts if one is not None]
     if not known or len(known) < len(amounts) or len({one.currency for one in known}) > 1:
         return None  # the sum of a part would pass for the whole

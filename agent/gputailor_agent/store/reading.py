@@ -7,6 +7,7 @@ a day unseen.
 """
 
 import zlib
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -81,9 +82,21 @@ def usage_span(connection: Connection, cluster: str) -> tuple[int, int] | None:
 def clusters(connection: Connection) -> list[str]:
     """Return every cluster that the store has something of."""
     found: set[str] = set()
-    for table in (tables.usage_hourly, tables.usage_daily, tables.inventories):
-        found.update(connection.scalars(select(table.c.cluster).distinct()))
+    for table in (tables.usage_hourly, tables.usage_daily, tables.inventories, tables.plans):
+        found.update(_clusters_in(connection, table))
     return sorted(found)
+
+
+def _clusters_in(connection: Connection, table: Table) -> Iterator[str]:
+    """The clusters of a table whose key begins with them: one step in its index for each.
+
+    ``distinct`` would read the whole index, which of a year of a large fleet takes minutes.
+    """
+    lowest = select(func.min(table.c.cluster))
+    found = connection.scalar(lowest)
+    while found is not None:
+        yield found
+        found = connection.scalar(lowest.where(table.c.cluster > found))
 
 
 def devices(connection: Connection, cluster: str) -> list[Device]:
