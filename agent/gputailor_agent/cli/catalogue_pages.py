@@ -135,16 +135,29 @@ def mig_page(devices: Sequence[DeviceSpec]) -> tuple[Document, list[MigProfile]]
     rows = tuple(
         (
             profile.card,
-            profile.name,
+            profile.name + ("?" if profile.unconfirmed else ""),
             str(profile.max_instances),
             units.size(profile.usable_memory_bytes),
             units.count(profile.sm_count),
         )
         for profile in profiles
     )
-    note = "at most: instances of the profile on one card. Source: NVIDIA MIG user guide."
+    note = f"at most: instances of the profile on one card. {_sources(profiles)}"
+    if any(profile.unconfirmed for profile in profiles):
+        note += " ?: not found again at a second place."
     title = f"MIG profiles of {counted(len(cards), 'card')}"
     return _page(title, Table(columns=columns, rows=rows), note), profiles
+
+
+def _sources(profiles: Sequence[MigProfile]) -> str:
+    """Where the rows are from; of several sources with the cards that each is of."""
+    cards: dict[str, dict[str, None]] = {}
+    for profile in profiles:
+        cards.setdefault(profile.source, {})[profile.card] = None
+    if len(cards) < 2:  # noqa: PLR2004 - one needs no list
+        return "".join(f"Source: {source}." for source in cards)
+    told = (f"{source} ({', '.join(own)})" for source, own in cards.items())
+    return f"Sources: {'; '.join(told)}."
 
 
 def price_page(lines: Sequence[PriceLine], today: date, max_age_days: float) -> Document:

@@ -157,3 +157,20 @@ def test_update_refuses_a_file_with_a_fault_and_a_file_in_place_of_the_folder(ca
     code, _, err = run(capsys, "update", prices(tmp_path), "--into", bad)
     assert code == 2
     assert "expected a folder" in err
+
+
+def test_slices_of_several_sources_tell_which_is_of_which_card(capsys):
+    code, out, _ = run(capsys, "list", "--kind", "mig", "--gpu", "B300")
+    told = " ".join(out.split())
+    assert code == 0
+    assert "Sources: aws/sagemaker-hyperpod-cli#403 (P6-B300) (B300 269GB); NVIDIA/" in told
+    assert "MIG user guide" not in told
+
+
+def test_a_slice_that_was_found_at_one_place_only_is_marked(capsys):
+    _, unsure, _ = run(capsys, "list", "--kind", "mig", "--gpu", "B300")
+    assert "4g.135gb?" in unsure
+    assert "?: not found again at a second place." in " ".join(unsure.split())
+    _, sure, _ = run(capsys, "list", "--kind", "mig", "--gpu", "A30")
+    assert "?" not in sure
+    assert "Source: NVIDIA MIG user guide." in sure
