@@ -16,7 +16,7 @@ from gputailor_agent.cli.histories import PrometheusAccess, reachable
 from gputailor_agent.cli.server_checks import server_checks, when
 from gputailor_agent.cli.source_checks import look, source_checks
 from gputailor_agent.dialects import gputailor
-from gputailor_agent.dialects.gauges import gauge_dialects
+from gputailor_agent.dialects.gauges import OF_HEALTH, gauge_dialects, telling
 from gputailor_agent.inventory.kube_state_metrics import (
     accelerator_pattern,
     inventory_of,
@@ -26,6 +26,7 @@ from gputailor_agent.inventory.naming import NodeNames
 from gputailor_agent.model.inventory import Inventory, Node
 from gputailor_agent.model.usage import HOUR_SECONDS
 from gputailor_agent.rules import registry
+from gputailor_agent.rules.health import RULE as HEALTH_RULE
 
 if TYPE_CHECKING:
     from gputailor_agent.dialects.kube_state_metrics import KubeState
@@ -262,7 +263,10 @@ def rule_checks(seen: "Inspection") -> Iterator[Check]:
         mute, less, wanted = list[str](), list[str](), set[str]()
         for rule in registry():
             missing = [signal for signal in rule.signals if signal not in one.signals]
-            if missing:
+            if rule.id == HEALTH_RULE.id and _unhealthy(one):
+                mute.append(rule.id)
+                wanted |= set(_unhealthy(one))
+            elif missing:
                 (mute if missing[0] == rule.signals[0] else less).append(rule.id)
                 wanted |= set(missing)
         name = f"rules by {one.dialect}"
@@ -279,6 +283,11 @@ def rule_checks(seen: "Inspection") -> Iterator[Check]:
         )
 
 
+def _unhealthy(seen: "Seen") -> list[str]:
+    """What the exporter does not tell of the devices' health, in words."""
+    return [words for words in OF_HEALTH if words not in seen.health]
+
+
 def _giving(dialect: str, wanted: Iterable[str], seen: "Inspection") -> Iterator[str]:
     """How each signal can be had."""
     if dialect == gputailor.NAME:
@@ -288,6 +297,7 @@ def _giving(dialect: str, wanted: Iterable[str], seen: "Inspection") -> Iterator
         return
     gauges = next(one.gauges for one in gauge_dialects() if one.name == dialect)
     names = {gauge.signal: gauge.names[0] for gauge in reversed(gauges)}
+    names |= {words: told[0].names[0] for words in OF_HEALTH if (told := telling(gauges, words))}
     lines = [names[signal] for signal in wanted if signal in names]
     never = [signal for signal in wanted if signal not in names]
     if lines:

@@ -9,12 +9,13 @@ import importlib
 import math
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cache
 from typing import Final, NamedTuple, Protocol
 
 import gputailor_agent.dialects as package
+from gputailor_agent.dialects import conditions
 from gputailor_agent.dialects.base import Holder
 from gputailor_agent.model.usage import Device
 
@@ -170,6 +171,24 @@ def coverage(dialect: GaugeDialect, metric: str) -> Coverage | None:
     gauges = tuple(gauge for gauge in dialect.gauges if metric in gauge.names)
     reason = next((i.reason for i in dialect.ignored if re.fullmatch(i.pattern, metric)), "")
     return Coverage(gauges, "" if gauges else reason) if gauges or reason else None
+
+
+#: What is to be known of a device's health, in words, by the beginnings of conditions.
+OF_HEALTH: Final[Mapping[str, tuple[str, ...]]] = {
+    "throttling": (conditions.THROTTLED,),
+    "errors of the hardware": (conditions.XID, conditions.ECC_UNCORRECTED),
+}
+
+
+def telling(gauges: Iterable[Gauge], words: str) -> tuple[Gauge, ...]:
+    """Those gauges that tell of what ``OF_HEALTH`` calls so; a mask tells of throttling."""
+    told = OF_HEALTH[words]
+    masks = conditions.THROTTLED in told
+    return tuple(
+        gauge
+        for gauge in gauges
+        if gauge.signal.startswith(told) or (masks and gauge.measure is Measure.REASONS)
+    )
 
 
 #: What client libraries add to any exporter's page; a dialect lists it with its own.

@@ -10,7 +10,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gputailor_agent.dialects import conditions
-from gputailor_agent.dialects.gauges import Gauge, GaugeDialect, Measure, gauge_dialects
+from gputailor_agent.dialects.gauges import (
+    OF_HEALTH,
+    Gauge,
+    GaugeDialect,
+    Measure,
+    gauge_dialects,
+    telling,
+)
 from gputailor_agent.rules import Rule, registry
 from gputailor_agent.rules.container_sources import container_sources, table
 from gputailor_exporter import metrics
@@ -40,11 +47,6 @@ is less sure. What an exporter could tell must be switched on: dcgm-exporter by 
 `occupancy`, `fp64`, `fp32` and `fp16`, and of a card's health the latest Xid error only ([how
 to](prometheus.md)).
 """
-#: What the rule ``health`` needs of a device, by the beginnings of conditions.
-_OF_HEALTH: Final = (
-    ("throttling", (conditions.THROTTLED,)),
-    ("errors of the hardware", (conditions.XID, conditions.ECC_UNCORRECTED)),
-)
 #: How what is a code or a mask becomes conditions.
 _CODES: Final = ("", conditions.XID)
 _CODED: Final = {
@@ -96,8 +98,8 @@ def _signals(dialects: tuple[GaugeDialect, ...]) -> Iterator[tuple[str, ...]]:
         (Measure.IDLE, "last kernel"),
     ):
         yield words, "yes", *(_mark(dialect, measure, "") for dialect in dialects)
-    for words, told in _OF_HEALTH:
-        yield words, "yes", *("yes" if _tells(dialect, told) else "" for dialect in dialects)
+    for words in OF_HEALTH:
+        yield words, "yes", *("yes" if telling(d.gauges, words) else "" for d in dialects)
 
 
 def _rules(dialects: tuple[GaugeDialect, ...]) -> Iterator[tuple[str, ...]]:
@@ -105,18 +107,9 @@ def _rules(dialects: tuple[GaugeDialect, ...]) -> Iterator[tuple[str, ...]]:
         yield f"`{rule.id}`", "fully", *(_can(rule, dialect) for dialect in dialects)
 
 
-def _tells(dialect: GaugeDialect, told: tuple[str, ...]) -> bool:
-    """Whether the dialect has anything of a device's health; a mask tells of throttling."""
-    masks = conditions.THROTTLED in told
-    return any(
-        gauge.signal.startswith(told) or (masks and gauge.measure is Measure.REASONS)
-        for gauge in dialect.gauges
-    )
-
-
 def _can(rule: Rule, dialect: GaugeDialect) -> str:
     if rule.id == _HEALTH:
-        missing = [words for words, told in _OF_HEALTH if not _tells(dialect, told)]
+        missing = [words for words in OF_HEALTH if not telling(dialect.gauges, words)]
         return f"no: {', '.join(missing)}" if missing else "fully"
     told = {gauge.signal for gauge in dialect.gauges if gauge.measure is Measure.ACTIVITY}
     missing = [signal for signal in rule.signals if signal not in told]

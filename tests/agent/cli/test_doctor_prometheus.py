@@ -213,6 +213,23 @@ def test_a_rule_whose_first_signal_is_missing_cannot_speak():
     assert "idle" in check.found.partition(";")[0]
 
 
+def test_a_health_that_is_told_in_part_comes_with_the_counter_to_enable():
+    one = seen(health=frozenset({"errors of the hardware"}))
+    (check,) = prometheus_checks.rule_checks(inspection(one))
+    assert "health" in check.found.partition(";")[0]
+    assert "throttling" in check.found
+    assert "DCGM_FI_DEV_THERMAL_VIOLATION" in check.advice
+    (whole,) = prometheus_checks.rule_checks(inspection(seen()))
+    assert "health" not in whole.found
+    assert "throttling" not in whole.found
+
+
+def test_an_exporter_that_can_never_tell_of_health_is_told_so():
+    (check,) = prometheus_checks.rule_checks(inspection(seen("nvitop", health=frozenset())))
+    assert "errors of the hardware" in check.found
+    assert "throttling: it cannot tell; gputailor-exporter does" in check.advice
+
+
 def test_our_exporters_own_reasons_are_given():
     one = seen("gputailor", signals=frozenset({"kernel"}))
     told = inspection(one, unavailable={("sm", "GPM is not supported"): 8})

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from gputailor_agent.dialects import Field, gputailor
-from gputailor_agent.dialects.gauges import Measure, gauge_dialects
+from gputailor_agent.dialects.gauges import OF_HEALTH, Measure, gauge_dialects, telling
 from gputailor_agent.dialects.gputailor_series import ALLOCATED_SECONDS, DEVICE_INFO
 from gputailor_agent.model.usage import HOUR_SECONDS
 from gputailor_agent.sources.prometheus.answers import Sample, labels_of
@@ -38,6 +38,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     signals: frozenset[str]
     renamed: bool  # its labels came as exported_…
     jobs: frozenset[str]
+    health: frozenset[str] = frozenset(OF_HEALTH)  # what it tells of the devices' health
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +149,9 @@ def _gauges(source: PrometheusSource, name: str, present: tuple[Present, ...], n
         signals=frozenset(gauge.signal for gauge in activities),
         renamed=renamed,
         jobs=frozenset(jobs),
+        health=frozenset(
+            words for words in OF_HEALTH if telling((one.gauge for one in present), words)
+        ),
     )
 
 
