@@ -121,6 +121,29 @@ def test_gpus_that_talk_to_each_other_leave_a_doubt():
     assert "talk to each other" in number(answer, "confidence").formula
 
 
+@pytest.mark.parametrize(
+    ("pods", "work", "talks"),
+    [
+        (1, workload(), False),
+        (2, workload(), True),
+        (2, workload(kind="Deployment", task=TaskClass.INFERENCE), False),
+    ],
+)
+def test_pods_of_one_run_talk_and_replicas_of_a_service_do_not(pods, work, talks):
+    start = NOW - 6 * HOUR
+    made = [pod(f"p{place}", start=start) for place in range(pods)]
+    usage = [
+        one
+        for place in range(pods)
+        for one in rows(
+            start, NOW, pod=f"p{place}", gpu=f"G{place}", kernel=0.9, sm=0.18, dram=0.18
+        )
+    ]
+    answer = of(seconds_told(usage, FED), made, work)
+    assert isinstance(answer, Finding)
+    assert ("compile.risk_links" in {risk.key for risk in answer.risks}) is talks
+
+
 def test_what_is_not_known_of_its_input_leaves_a_doubt():
     answer = judged(RULE, *small())
     assert isinstance(answer, Finding)

@@ -32,7 +32,12 @@ def gpus(*told, hours=6, **levels):
     return usage, [pod(gpus=len(told), start=start)]
 
 
-@pytest.mark.parametrize("code", [48, 64, 74, 79, 94, 95, 119])
+#: NVIDIA, "XID errors": what is not an application's fault and wants the node looked at.
+HARDWARE = (48, 62, 64, 74, 79, 92, 94, 95, 119, 120, 140)
+BESIDE = sorted({code + step for code in HARDWARE for step in (-1, 1)} - set(HARDWARE))
+
+
+@pytest.mark.parametrize("code", HARDWARE)
 def test_an_error_of_the_hardware_is_a_finding_about_the_node(code):
     answer = judged(RULE, *gpus(COOL, {**COOL, f"xid/{code}": 1.0}))
     assert isinstance(answer, Finding)
@@ -45,7 +50,7 @@ def test_an_error_of_the_hardware_is_a_finding_about_the_node(code):
     assert f"Xid {code}" in say(answer.message)
 
 
-@pytest.mark.parametrize("code", [13, 31, 43, 45])
+@pytest.mark.parametrize("code", [13, 31, 43, 45, *BESIDE])
 def test_an_error_of_the_program_is_shown_and_decides_nothing(code):
     answer = judged(RULE, *gpus({**COOL, f"xid/{code}": 5.0}))
     assert (answer.kind, key(answer)) == (SilenceKind.FINE, "health.fine")

@@ -237,12 +237,26 @@ def test_what_holds_as_well_stands_beside_and_is_not_said_twice():
 def test_numbers_name_the_formats_by_compute_capability():
     answer = answered(RULE, *service(**FP32), says=engine(waiting=0.0), **of_card("H100"))
     assert number(answer, "number formats of the card").value == "FP8, BF16, INT8, FP16"
-    assert formats_of((6, 1)) == ()
-    assert formats_of((7, 0)) == ("FP16",)
-    assert formats_of((7, 5)) == ("INT8", "FP16")
-    assert formats_of((8, 6)) == ("BF16", "INT8", "FP16")
-    assert formats_of((8, 9)) == ("FP8", "BF16", "INT8", "FP16")
-    assert formats_of(None) == ()
+
+
+@pytest.mark.parametrize(
+    ("capability", "formats"),
+    [
+        (None, ""),
+        ((6, 9), ""),
+        ((7, 0), "FP16"),
+        ((7, 4), "FP16"),
+        ((7, 5), "INT8 FP16"),
+        ((7, 9), "INT8 FP16"),
+        ((8, 0), "BF16 INT8 FP16"),
+        ((8, 8), "BF16 INT8 FP16"),
+        ((8, 9), "FP8 BF16 INT8 FP16"),
+        ((9, 0), "FP8 BF16 INT8 FP16"),
+    ],
+)
+def test_number_formats_begin_at_a_compute_capability(capability, formats):
+    """NVIDIA, support matrix of TensorRT-LLM."""
+    assert " ".join(formats_of(capability)) == formats
 
 
 @pytest.mark.parametrize("topic", sorted(serving_table()))

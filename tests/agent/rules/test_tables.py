@@ -10,37 +10,9 @@ from gputailor_agent.rules.base import held_against
 from gputailor_agent.rules.changes import resource_of
 from gputailor_agent.rules.deadlines import deadline_of
 from gputailor_agent.rules.environment_drift import RULE as DRIFT
-from gputailor_agent.rules.health import HARDWARE_ERRORS
-from gputailor_agent.rules.serving_lines import formats_of
 from tests.agent.factories import HOUR, NOW, context, pod, profile, rows, workload
 from tests.agent.rules.advice_parts import judged
 from tests.agent.rules.test_environment_drift import imaged, pascal
-
-
-def test_xid_codes_that_tell_of_broken_hardware_are_those_of_the_makers_catalogue():
-    """NVIDIA, "XID errors": what is not an application's fault and wants the node looked at."""
-    codes = {name.removeprefix("xid/") for name in HARDWARE_ERRORS if name.startswith("xid/")}
-    assert sorted(map(int, codes)) == [48, 62, 64, 74, 79, 92, 94, 95, 119, 120, 140]
-
-
-@pytest.mark.parametrize(
-    ("capability", "formats"),
-    [
-        (None, ""),
-        ((6, 1), ""),
-        ((7, 0), "FP16"),
-        ((7, 2), "FP16"),
-        ((7, 5), "INT8 FP16"),
-        ((7, 9), "INT8 FP16"),
-        ((8, 0), "BF16 INT8 FP16"),
-        ((8, 7), "BF16 INT8 FP16"),
-        ((8, 9), "FP8 BF16 INT8 FP16"),
-        ((9, 0), "FP8 BF16 INT8 FP16"),
-    ],
-)
-def test_number_formats_by_compute_capability(capability, formats):
-    """NVIDIA, support matrix of TensorRT-LLM."""
-    assert " ".join(formats_of(capability)) == formats
 
 
 def test_the_resource_asked_for_is_the_first_that_counts_devices():
