@@ -10,7 +10,7 @@ from gputailor_agent.model.judgement import Confidence, Finding, Interval, Silen
 from gputailor_agent.reports.wording import say
 from gputailor_agent.rules.compile import RULE
 from gputailor_agent.rules.compiled import compile_sign, eager_sign
-from tests.agent.factories import HOUR, NOW, context, pod, profile, rows, workload
+from tests.agent.factories import DAY, HOUR, NOW, context, pod, profile, rows, workload
 from tests.agent.rules.advice_parts import host, job, judged, key, number, seconds_told, without
 from tests.agent.rules.service_parts import answered, commanded, service, web
 
@@ -130,7 +130,7 @@ def test_gpus_that_talk_to_each_other_leave_a_doubt():
     ],
 )
 def test_pods_of_one_run_talk_and_replicas_of_a_service_do_not(pods, work, talks):
-    start = NOW - 6 * HOUR
+    start = NOW - 8 * DAY
     made = [pod(f"p{place}", start=start) for place in range(pods)]
     usage = [
         one
