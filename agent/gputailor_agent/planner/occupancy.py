@@ -139,6 +139,7 @@ def free_pools(nodes: Iterable[NodeHours], window: Window) -> tuple[FreePool, ..
 def _pool(model: str, pool: str, nodes: list[NodeHours], last: int) -> FreePool:
     """Sums over the hours in which every node of the pool is known that is known at all.
 
+    The least counts now as one more: what a pod took since the last whole hour is not always free.
     ``last``: hours since the Unix epoch at which the nodes' hours end.
     """
     known = [node for node in nodes if node.free]
@@ -154,7 +155,7 @@ def _pool(model: str, pool: str, nodes: list[NodeHours], last: int) -> FreePool:
         free_now=sum(node.free_now for node in nodes),
         known_hours=hours,
         free_gpu_hours=float(sums.sum()) if hours else None,
-        least_free=float(sums.min()) if hours else None,
+        least_free=min(float(sums.min()), sum(node.free_now for node in known)) if hours else None,
         by_hour=_by_hour(sums, last),
     )
 

@@ -2,7 +2,8 @@
 
 By model and pool. A GPU counts as unallocated in an hour in which no pod held it, by the inventory
 and, where a pod has gone from it, by what was measured. Said are the GPUs that were free in every
-hour of at least a day, hence the least of its hours. Of a node that nothing was ever measured on,
+hour of at least a day and are free now (a pod that came since the last whole hour holds them), hence
+the least of these. Of a node that nothing was ever measured on,
 and of the time before, only now is known: then the rule speaks of now. Money is counted only for
 nodes that stood empty all that time, since only a whole node can be given back, at the price of its
 GPUs; it stands apart from the plan's saving, as the GPUs are no workload's. Nodes that are cordoned
@@ -62,7 +63,7 @@ MESSAGES: Final = {
     "by nobody now, and their nodes are known for {hours:count} of {needed:count} hours",
     "unallocated.all_held": "all {gpus:count} GPU(s) {model}{pool} are held now",
     "unallocated.used": "no GPU of {gpus:count} {model}{pool} was free in each of the last "
-    "{hours:count} hours: at the fullest, {free:count} were",
+    "{hours:count} hours and is now: at the fullest, {free:count} were",
     "unallocated.unpriced": "no price is known for {model}; give one in a file of own prices",
     "unallocated.not_counted": "the confidence is low, so no saving is counted",
     "unallocated.no_empty_node": "the free GPUs are on nodes that others use: none can be given "
@@ -102,15 +103,17 @@ class _Pool:
 
     @property
     def least(self) -> float:
-        """GPUs free in the fullest of the last hours, of the known nodes together."""
-        parts = [node.free[-self.hours :] for node in self.known]
+        """GPUs free in the fullest of the last hours and now, of the known nodes together."""
+        parts = [(*node.free[-self.hours :], node.free_now) for node in self.known]
         return min((sum(hour) for hour in zip(*parts, strict=True)), default=0.0)
 
     @property
     def empty(self) -> tuple[NodeHours, ...]:
-        """Nodes of which no GPU was held in any of the last hours."""
+        """Nodes of which no GPU was held in any of the last hours, nor is now."""
         return tuple(
-            node for node in self.known if min(node.free[-self.hours :]) >= node.gpus - _NEARLY
+            node
+            for node in self.known
+            if min(*node.free[-self.hours :], node.free_now) >= node.gpus - _NEARLY
         )
 
     @property
@@ -230,10 +233,10 @@ def _numbers(case: _Case) -> tuple[Evidence, ...]:
         number("hours known", pool.longest_known, "count",
                "whole hours up to now of which a node's occupation is known", pool.hours),
         number("GPUs free in every hour", least, "gpus",
-               "least of the last hours: sum over nodes of GPUs - held by pods, by the inventory "
-               "and by what was measured", case.least_gpus),
+               "least of the last hours and of now: sum over nodes of GPUs - held by pods, by the "
+               "inventory and by what was measured", case.least_gpus),
         number("GPUs of empty nodes", sum(node.gpus for node in pool.empty), "gpus",
-               "nodes of which no GPU was held in any of these hours"),
+               "nodes of which no GPU was held in any of these hours, nor is now"),
         number("devices that pods wait for", sum(one.devices * one.pods for one in case.waiting),
                "count", "pods without a node x what each asks for, where a node of the pool has "
                "so many"),

@@ -194,6 +194,13 @@ def test_a_pool_s_free_hours_are_sums_of_the_hours_that_all_its_known_nodes_have
     assert pool.by_hour[:22] == (None,) * 22
 
 
+def test_what_a_pod_took_a_moment_ago_is_not_always_free():
+    """Nodes of which only now is known tell nothing of always."""
+    told = [pool_node("a", (4.0, 4.0), free_now=1.0), pool_node("b", ())]
+    (pool,) = free_pools(told, WINDOW)
+    assert (pool.free_now, pool.least_free, pool.free_gpu_hours) == (2.0, 1.0, 8.0)
+
+
 def test_a_pool_of_which_nothing_is_known_tells_no_hours():
     (pool,) = free_pools([pool_node("a", ())], WINDOW)
     assert (pool.known_hours, pool.free_gpu_hours, pool.least_free, pool.by_hour) == (

@@ -76,6 +76,24 @@ def test_a_gpu_counts_when_it_was_free_in_each_of_the_last_hours(free, fires):
     assert isinstance(only(hours("a", free)), Finding) is fires
 
 
+def test_a_node_that_a_pod_took_a_moment_ago_is_not_given_back():
+    """Its whole hours were empty: to cordon it now would be advice against a job that runs."""
+    full = hours("b", (0.0,) * 24)
+    taken = only(hours("a", now=0.0), full)
+    assert not isinstance(taken, Finding)
+    assert say(taken.message) == (
+        "no GPU of 8 A100 of pool train was free in each of the last 24 hours and is now: at the "
+        "fullest, 0 were"
+    )
+    part = only(hours("a", now=3.0), full)
+    assert isinstance(part, Finding)
+    assert say(part.message).startswith("3 of 8 GPUs A100 of pool train were held by nobody")
+    assert part.change.kind == "repack_pool", "one of its GPUs is held: the node stays"
+    other = only(hours("a", now=3.0), hours("b"))
+    assert isinstance(other, Finding)
+    assert other.change.command == "kubectl cordon b"
+
+
 def test_what_moves_from_node_to_node_is_free_in_the_sum():
     """One node is full when the other is empty: four are always free."""
     swaps = tuple(4.0 * (hour % 2) for hour in range(24))
