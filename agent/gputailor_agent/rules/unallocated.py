@@ -2,14 +2,14 @@
 
 By model and pool. A GPU counts as unallocated in an hour in which no pod held it, by the inventory
 and, where a pod has gone from it, by what was measured. Said are the GPUs that were free in every
-hour of at least a day and are free now (a pod that came since the last whole hour holds them), hence
-the least of these. Of a node that nothing was ever measured on,
-and of the time before, only now is known: then the rule speaks of now. Money is counted only for
-nodes that stood empty all that time, since only a whole node can be given back, at the price of its
-GPUs; it stands apart from the plan's saving, as the GPUs are no workload's. Nodes that are cordoned
-or not ready are another matter (unavailable). Where pods wait for devices that a node of the pool
-has, the GPUs are wanted: then nothing is to be given back and no money is counted. Why the pods do
-not run there is told by the planner's list of what waits.
+hour of at least a day and are free now (a pod that came since the last whole hour holds them),
+hence the least of these. Of a node that nothing was ever measured on, and of the time before, only
+now is known: then the rule speaks of now. Money is counted only for nodes that stood empty all that
+time, since only a whole node can be given back, at the price of its GPUs; it stands apart from the
+plan's saving, as the GPUs are no workload's. Nodes that are cordoned or not ready are another
+matter (unavailable). Where pods wait for devices that a node of the pool has, the GPUs are wanted:
+then nothing is to be given back and no money is counted. Why the pods do not run there is told by
+the planner's list of what waits.
 """
 
 import math
