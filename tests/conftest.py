@@ -14,6 +14,11 @@ import pytest
 hypothesis.settings.register_profile("no-deadline", deadline=None)
 hypothesis.settings.load_profile("no-deadline")
 
+#: Fixtures of tests.testbed.fixtures: what stands behind them is built by ``make testbed``.
+SERVERS = frozenset(
+    {"control_plane", "control_plane_factory", "helm", "helm3", "kube_state_metrics"}
+)
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
@@ -30,6 +35,22 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"real data is not here: {folder} (set GPUTAILOR_SHARED)")
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a test of the fast suite that needs a server of the test bed.
+
+    On a new machine the fast suite runs before the servers are built.
+    """
+    wrong = [
+        f"{item.nodeid} uses {', '.join(sorted(built))}"
+        for item in items
+        if item.get_closest_marker("system") is None
+        and (built := SERVERS.intersection(getattr(item, "fixturenames", ())))
+    ]
+    if wrong:
+        text = "\n  ".join(wrong)
+        raise pytest.UsageError(f"mark them with pytest.mark.system, or need no server:\n  {text}")
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -1,5 +1,7 @@
 """A line to kubelet is kept from call to call, and no restart is felt."""
 
+import socket
+
 import pytest
 
 from gputailor_exporter.attribution.allocations import AllocationError
@@ -85,6 +87,17 @@ def test_a_call_that_took_too_long_is_not_made_twice(kubelet):
     with pytest.raises(AllocationError) as late:
         pods(line)
     assert late.value.reason == unary.TIMEOUT
-    assert line._wire is None
     kubelet.stop()
     assert len(kubelet.calls) <= 1
+
+
+def test_a_line_that_went_silent_is_given_up(tmp_path):
+    """A server may tell a missed deadline itself, and then its line is sound; this one is mute."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as mute:
+        mute.bind(str(tmp_path / "mute.sock"))
+        mute.listen()
+        line = Line(str(tmp_path / "mute.sock"), 0.2)
+        with pytest.raises(AllocationError) as late:
+            pods(line)
+    assert late.value.reason == unary.TIMEOUT
+    assert line._wire is None

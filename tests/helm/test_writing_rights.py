@@ -5,6 +5,8 @@ import pytest
 from gputailor_agent.inventory.live import rules
 from gputailor_agent.inventory.live.writing_rights import FEATURES, writing_rules
 
+pytestmark = pytest.mark.system
+
 CHOICES = [(), FEATURES[:1], FEATURES[1:], FEATURES]
 
 
