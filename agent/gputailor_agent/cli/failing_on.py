@@ -57,7 +57,7 @@ Figures = Mapping[str, tuple[Callable[[Any], float | None], str]]
 
 #: Figures of a plan.
 FIGURES: Final[Figures] = {
-    "saving": (_saving, "money that can be saved per month, in the prices' currency"),
+    "saving": (_saving, "money that can be saved per month, in the currency of most GPUs' prices"),
     "gpu_hours": (
         lambda plan: plan.saving_gpu_hours_per_month,
         "GPU-hours that can be saved per month",

@@ -32,7 +32,7 @@ from gputailor_agent.model.usage import Device, UsageRow
 from gputailor_agent.rollup.counters import CounterRollup
 from gputailor_agent.rollup.gauges import Holder, rows_from_samples
 from gputailor_agent.rules import RuleSettings
-from gputailor_agent.sources.archive import Archive, read_archive
+from gputailor_agent.sources.archive import MEASURED_BY, Archive, read_archive
 from gputailor_agent.sources.logs import Log
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _roll_up(archive: Archive, cluster: str) -> Gathered:
         first_data=first,
         last_data=last,
         problems=tuple(str(problem) for problem in archive.problems),
-        sources=("archive of exporter pages",) if last is not None else (),
+        sources=(MEASURED_BY,) if last is not None else (),
     )
 
 

@@ -166,6 +166,7 @@ class CapacityLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     unavailable: float
     unknown: float
     usd_per_gpu_hour: float | None = None
+    price_per_gpu_hour: Money | None = None  # the mean over its GPUs; None: not all of one currency
 
 
 class CostLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -178,6 +179,21 @@ class CostLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     unavailable: float
     unknown: float
     unpriced_gpus: float  # GPUs for which no price is known; not in the sums
+
+
+class OtherMoney(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What is priced in another currency than the plan's, and so in none of its sums.
+
+    ``gpus`` of nodes, their ``models`` and what these ``nodes`` cost in the window, 0 where the
+    cluster itself is not shown; ``workloads``: what was taken of them.
+    """
+
+    currency: str
+    gpus: float
+    models: tuple[str, ...]
+    nodes: float
+    workloads: float
+    saving_per_month: float
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -243,6 +259,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     checks: tuple[Check, ...] = ()
     saving_gpu_hours_per_month: float = 0.0
     saving_money_per_month: Money | None = None
+    other_money: tuple[OtherMoney, ...] = ()
     problems: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     # of the cluster itself; ``workload_id`` is '' and no saving is in the sums above

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gputailor_agent.catalog import DeviceSpec
 from gputailor_agent.inventory.resources import gpu_resource, pod_requests
 from gputailor_agent.model.inventory import ContainerSpec, GpuRequest, Node, Pod
-from gputailor_agent.model.judgement import CapacityLine
+from gputailor_agent.model.judgement import CapacityLine, Money
 from gputailor_agent.model.profile import Profile
 from gputailor_agent.profiles.holding import holds_at
 from gputailor_agent.rules import Context
@@ -169,10 +169,11 @@ def _line(model: str, books: list[NodeBook]) -> CapacityLine:
         parts = book.split(book.held, book.gpus)
         free, unavailable, unknown = free + parts[0], unavailable + parts[1], unknown + parts[2]
     gpus = sum(book.gpus for book in books)
-    prices = [book.price for book in books if book.currency == "USD"]
-    usd = None
-    if len(prices) == len(books):
-        usd = sum(book.gpus * (book.price or 0.0) for book in books) / gpus
+    price = None
+    currencies = {"" if book.price is None else book.currency for book in books}
+    if len(currencies) == 1 and "" not in currencies:
+        mean = sum(book.gpus * (book.price or 0.0) for book in books) / gpus
+        price = Money(amount=mean, currency=currencies.pop())
     return CapacityLine(
         model=model,
         capacity=gpus,
@@ -180,5 +181,6 @@ def _line(model: str, books: list[NodeBook]) -> CapacityLine:
         free=free,
         unavailable=unavailable,
         unknown=unknown,
-        usd_per_gpu_hour=usd,
+        usd_per_gpu_hour=price.amount if price is not None and price.currency == "USD" else None,
+        price_per_gpu_hour=price,
     )

@@ -2,8 +2,8 @@
 
 The nodes of the inventory are taken to have been there all window, in the state they are in now.
 Time before the first measurement is unknown, not free. A node that only its usage still tells of
-(it has left the inventory) costs what was used on it. GPUs without a price, or priced in another
-currency than most, stand outside the sums and are counted.
+(it has left the inventory) costs what was used on it. GPUs without a price stand outside the
+sums and are counted; those priced in another currency than most likewise, apart (``currencies``).
 """
 
 from collections import Counter, defaultdict
@@ -91,8 +91,10 @@ def cost_line(
     unseen = (first_measured if first_measured is not None else window.end) - window.start
     nodes = workloads = free = unavailable = unknown = unpriced = 0.0
     for book in books:
-        if book.price is None or book.currency != currency:
+        if book.price is None:
             unpriced += book.gpus
+            continue
+        if book.currency != currency:
             continue
         used = taken.get(book.node.name, Taken(0.0, 0.0))
         whole = book.gpus * hours

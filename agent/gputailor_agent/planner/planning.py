@@ -9,7 +9,6 @@ from gputailor_agent.model.judgement import (
     CapacityLine,
     Check,
     CostLine,
-    Money,
     Plan,
     Verdict,
 )
@@ -24,6 +23,7 @@ from gputailor_agent.planner.capacity import (
 from gputailor_agent.planner.choosing import counts, verdict
 from gputailor_agent.planner.clusterwide import Survey
 from gputailor_agent.planner.costs import OVERLAP, Accounts, Taken, cost_line
+from gputailor_agent.planner.currencies import other_money, savings
 from gputailor_agent.rules import Context, check_settings
 from gputailor_agent.rules.pricing import MONEY_MESSAGES
 
@@ -63,7 +63,7 @@ def make_plan(
     line = None
     if currency:
         line = cost_line(books, taken, span, context.measured_since, currency)
-    saved_hours, saved_money = _savings(verdicts, currency)
+    saved_hours, saved_money = savings(verdicts, currency)
     checks = (
         *_capacity_checks(lines),
         *_cost_checks(line, accounts.cost(currency)),
@@ -79,6 +79,7 @@ def make_plan(
         checks=checks,
         saving_gpu_hours_per_month=saved_hours,
         saving_money_per_month=saved_money,
+        other_money=other_money(verdicts, currency, books, span.seconds / _HOUR),
         problems=(*problems, *_strangers(context, taken)),
         sources=tuple(sources),
         cluster_findings=around.findings,
@@ -127,20 +128,6 @@ def first_measured(profiles: Iterable[Profile]) -> float | None:
     """Start of the first hour (Unix seconds) in which any device was measured; None for none."""
     hours = (use.first_hour for profile in profiles for use in profile.gpus if use.hours)
     return min((float(hour) for hour in hours if hour), default=None)
-
-
-def _savings(verdicts: Iterable[Verdict], currency: str) -> tuple[float, Money | None]:
-    """Sum the primaries of counted confidence; money only in the plan's currency."""
-    hours, money, known = 0.0, 0.0, False
-    for item in verdicts:
-        if item.primary is None or not counts(item.primary):
-            continue
-        saving = item.primary.saving
-        hours += saving.gpu_hours_per_month or 0.0
-        if saving.money_per_month is not None and saving.money_per_month.currency == currency:
-            money += saving.money_per_month.amount
-            known = True
-    return hours, Money(amount=money, currency=currency) if known else None
 
 
 def _agree(left: float, right: float) -> bool:

@@ -270,7 +270,9 @@ def headline_of(plan: Plan, summary: overview.Totals, found: int) -> str:
     """The same of a plan whose totals and counted findings are known; '' where there are none."""
     if not found:
         return ""
-    share = _share(plan, summary.saving, summary.window_cost)
+    share = None
+    if not summary.other_money:
+        share = _share(plan, summary.saving, summary.window_cost)
     told = {
         "saving": overview.saving_of(summary),
         "changed": units.count(found),

@@ -30,7 +30,7 @@ from gputailor_agent.reports.overview import Totals
 from gputailor_agent.reports.runs import LogJudgement
 from gputailor_agent.reports.wording import say
 
-SCHEMA_VERSION: Final = "1.2"
+SCHEMA_VERSION: Final = "1.3"
 #: Workloads up to which everything is written.
 WHOLE: Final = 2_000
 

@@ -15,6 +15,7 @@ from gputailor_agent.model.judgement import (
     Finding,
     Message,
     Money,
+    OtherMoney,
     Plan,
     Severity,
     Silence,
@@ -24,6 +25,7 @@ from gputailor_agent.model.judgement import (
 from gputailor_agent.model.profile import Window
 from gputailor_agent.reports import units
 from gputailor_agent.reports.catalogues import _
+from gputailor_agent.reports.currencies import saved, spent, together
 from gputailor_agent.reports.recorded import of_logs, retold
 from gputailor_agent.reports.translating import translated
 from gputailor_agent.reports.wording import say, sentence
@@ -74,6 +76,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     window_cost: Money | None
     unpriced_gpus: float | None
     saving: Money | None
+    other_money: tuple[OtherMoney, ...]  # in none of these figures
     saving_gpu_hours_per_month: float
     states: dict[str, int]
 
@@ -104,6 +107,7 @@ def totals(plan: Plan) -> Totals:
         window_cost=_window_cost(plan),
         unpriced_gpus=plan.cost.unpriced_gpus if plan.cost else None,
         saving=plan.saving_money_per_month,
+        other_money=plan.other_money,
         saving_gpu_hours_per_month=plan.saving_gpu_hours_per_month,
         states={
             state: sum(1 for verdict in plan.verdicts if verdict.state == state) for state in STATES
@@ -159,7 +163,9 @@ def _allocated_now(plan: Plan) -> float | None:
 def _window_cost(plan: Plan) -> Money | None:
     if plan.cost is not None:
         return Money(amount=plan.cost.nodes, currency=plan.cost.currency)
-    priced = [verdict.cost for verdict in plan.verdicts if verdict.cost is not None]
+    others = {one.currency for one in plan.other_money}
+    costs = [verdict.cost for verdict in plan.verdicts if verdict.cost is not None]
+    priced = [cost for cost in costs if cost.currency not in others]
     if not priced or len({cost.currency for cost in priced}) > 1:
         return None
     return Money(amount=sum(cost.amount for cost in priced), currency=priced[0].currency)
@@ -336,7 +342,7 @@ def totals_text(summary: Totals) -> list[tuple[str, str]]:
         (_("GPUs"), units.count(summary.gpus)),
         (_("allocated now"), allocated),
         (_("mean kernel activity"), observed),
-        (_("cost of the window"), units.money(summary.window_cost)),
+        (_("cost of the window"), together(spent(summary.window_cost, summary.other_money))),
         (_("can be saved"), saving_of(summary)),
     ]
     rest = other_gpus(summary)
@@ -347,8 +353,8 @@ def totals_text(summary: Totals) -> list[tuple[str, str]]:
 
 def saving_of(summary: Totals) -> str:
     """What can be saved per month in money and GPU-hours, or why there is no such figure."""
-    saving = units.money(summary.saving, per="month")
-    if summary.saving is None and not summary.states.get("finding"):
+    saving = together(saved(summary.saving, summary.other_money), per="month")
+    if summary.saving is None and not summary.other_money and not summary.states.get("finding"):
         measured = bool(summary.observed_share)
         saving = say(Message(key="report.none_found" if measured else "report.unmeasured"))
     hours = summary.saving_gpu_hours_per_month
@@ -375,6 +381,17 @@ def other_gpus(summary: Totals) -> str:
             (
                 summary.unpriced_gpus,
                 _("{number} without a known price", number=units.count(summary.unpriced_gpus)),
+            ),
+            *(
+                (
+                    one.gpus,
+                    _(
+                        "{number} priced in {currency}",
+                        number=units.count(one.gpus),
+                        currency=one.currency,
+                    ),
+                )
+                for one in summary.other_money
             ),
         )
         if value

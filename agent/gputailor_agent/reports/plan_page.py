@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from gputailor_agent.model.judgement import Message, Plan
+from gputailor_agent.model.judgement import Message, OtherMoney, Plan
 from gputailor_agent.reports import overview, units
 from gputailor_agent.reports.beside import NOTHING, Beside
 from gputailor_agent.reports.catalogues import _
@@ -258,7 +258,7 @@ def capacity_table(plan: Plan) -> Table | None:
                     line.unknown,
                 )
             ),
-            units.amount(line.usd_per_gpu_hour, per="GPU-hour"),
+            units.money(line.price_per_gpu_hour, per="GPU-hour"),
         )
         for line in plan.capacity
     )
@@ -284,6 +284,7 @@ def _checks(plan: Plan) -> tuple[Block, ...]:
                 )
             ),
         ]
+        blocks += [Paragraph(text=_apart(one, cost.currency)) for one in plan.other_money]
     if plan.checks:
         held = sum(1 for check in plan.checks if check.holds)
         text = _(
@@ -295,3 +296,28 @@ def _checks(plan: Plan) -> tuple[Block, ...]:
             Paragraph(text=agreed(text), tone="muted" if held == len(plan.checks) else "warn")
         )
     return tuple(blocks)
+
+
+def _apart(other: OtherMoney, currency: str) -> str:
+    """Why there is money in none of the sums, and what would bring it there."""
+    told = {
+        "other": other.currency,
+        "workloads": units.amount(other.workloads, other.currency),
+        "saving": units.amount(other.saving_per_month, other.currency, per="month"),
+        "currency": currency,
+    }
+    if not other.gpus:
+        return _(
+            "In none of these sums, as nothing converts currencies: workloads took {workloads} of "
+            "nodes priced in {other}, and {saving} can be saved.",
+            **told,
+        )
+    return _(
+        "In none of these sums, as nothing converts currencies: {gpus} priced in {other} "
+        "({models}). They cost {nodes} in the window, workloads took {workloads} of that, and "
+        "{saving} can be saved. Give own prices in {currency} for them to have one sum.",
+        gpus=counted(round(other.gpus), "GPU"),
+        models=_(", ").join(other.models),
+        nodes=units.amount(other.nodes, other.currency),
+        **told,
+    )

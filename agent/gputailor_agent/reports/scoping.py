@@ -5,6 +5,7 @@ people's pods) is left out, and sums are made anew, so that each person gets onl
 is known by who is to be notified of a workload, and by what platforms write down of who made it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import Final
@@ -12,9 +13,9 @@ from typing import Final
 import msgspec
 
 from gputailor_agent.model.inventory import Workload
-from gputailor_agent.model.judgement import Money, Plan, Verdict
+from gputailor_agent.model.judgement import Plan, Verdict
+from gputailor_agent.planner.currencies import other_money, savings
 from gputailor_agent.reports.catalogues import _
-from gputailor_agent.reports.overview import counted_among
 
 #: Annotations and labels that name a person: ours first, then those of platforms.
 PERSON_KEYS: Final = (
@@ -96,7 +97,8 @@ def scoped(plan: Plan, scope: Scope) -> Plan:
 def only(plan: Plan, holds: Callable[[Workload], bool]) -> Plan:
     """The plan with the workloads for which ``holds`` is true, and nothing of anybody else."""
     verdicts = tuple(one for one in plan.verdicts if holds(one.workload))
-    hours, money = _savings(verdicts)
+    currency = _currency(plan, verdicts)
+    hours, money = savings(verdicts, currency)
     return msgspec.structs.replace(
         plan,
         verdicts=verdicts,
@@ -105,6 +107,7 @@ def only(plan: Plan, holds: Callable[[Workload], bool]) -> Plan:
         checks=(),
         saving_gpu_hours_per_month=hours,
         saving_money_per_month=money,
+        other_money=other_money(verdicts, currency),
         problems=(),
         cluster_findings=(),
         cluster_silences=(),
@@ -113,17 +116,8 @@ def only(plan: Plan, holds: Callable[[Workload], bool]) -> Plan:
     )
 
 
-def _savings(verdicts: Iterable[Verdict]) -> tuple[float, Money | None]:
-    """Sums of what is counted; money only where all of it is of one currency."""
-    hours, amounts = 0.0, dict[str, float]()
-    for one in counted_among(list(verdicts)):
-        if one.primary is None:
-            continue
-        hours += one.primary.saving.gpu_hours_per_month or 0.0
-        money = one.primary.saving.money_per_month
-        if money is not None:
-            amounts[money.currency] = amounts.get(money.currency, 0.0) + money.amount
-    if len(amounts) != 1:
-        return hours, None
-    ((currency, amount),) = amounts.items()
-    return hours, Money(amount=amount, currency=currency)
+def _currency(plan: Plan, verdicts: Iterable[Verdict]) -> str:
+    """The whole plan's where any of these costs some of it, else that of most; '' if none does."""
+    own = Counter(one.cost.currency for one in verdicts if one.cost is not None)
+    whole = plan.cost.currency if plan.cost is not None else ""
+    return whole if own[whole] or not own else max(sorted(own), key=lambda name: own[name])

@@ -283,6 +283,8 @@ class PlanGauges:
         if plan.saving_money_per_month is not None:
             money = plan.saving_money_per_month
             self._money.labels(money.currency).set(money.amount)
+        for other in plan.other_money:
+            self._money.labels(other.currency).set(other.saving_per_month)
         self._plan_time.set(plan.made_at)
         for shown in (self._gpu_hours, self._plan_time):
             show_once(self._registry, shown)

@@ -28,6 +28,8 @@ _SAMPLE: Final = re.compile(
 _BESIDE: Final = frozenset(
     (".md", ".json", ".yaml", ".yml", ".py", ".sh", ".html", ".svg", ".sha256", ".license", ".rst")
 )
+#: What a report that is made of such files is said to be measured by.
+MEASURED_BY: Final = "archive of exporter pages"
 _NO_FILE: Final = "is a pipe or a device; files are read more than once"
 _SAVE: Final = "Save it to a file"
 _NO_VALUE: Final = "every value of its GPUs is unknown"

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from gputailor_agent.model.inventory import ContainerSpec, GpuRequest
+from gputailor_agent.model.judgement import Money
 from gputailor_agent.planner.capacity import (
     NodeBook,
     capacity_lines,
@@ -59,18 +60,22 @@ def test_capacity_adds_up_by_model():
 
 
 @pytest.mark.parametrize(
-    ("books", "usd"),
+    ("books", "price"),
     [
-        ((book(3.0, price=4.0), book(1.0, price=8.0)), 5.0),
+        ((book(3.0, price=4.0), book(1.0, price=8.0)), (5.0, "USD")),
         ((book(3.0, price=4.0), book(1.0, price=None)), None),
         ((book(3.0, price=4.0), book(1.0, price=8.0, currency="EUR")), None),
-        ((book(3.0, price=4.0, currency="EUR"),), None),
-        ((book(3.0, price=0.0),), 0.0),
+        ((book(3.0, price=4.0, currency="EUR"),), (4.0, "EUR")),
+        ((book(3.0, price=0.0),), (0.0, "USD")),
+        ((book(3.0, price=None),), None),
     ],
 )
-def test_the_price_of_a_model_is_the_mean_over_its_gpus_where_all_have_one_in_dollars(books, usd):
+def test_the_price_of_a_model_is_the_mean_over_its_gpus_where_all_have_one_in_a_currency(
+    books, price
+):
     (line,) = capacity_lines(books)
-    assert line.usd_per_gpu_hour == usd
+    assert line.price_per_gpu_hour == (price and Money(amount=price[0], currency=price[1]))
+    assert line.usd_per_gpu_hour == (price[0] if price and price[1] == "USD" else None)
 
 
 def books_of(pods, nodes, seen=None, catalogue=None, at=NOW):

@@ -15,12 +15,12 @@ from gputailor_agent.model.profile import Window
 from gputailor_agent.planner.capacity import node_books
 from gputailor_agent.planner.choosing import _state, counts, gpu_hours, ranked, verdict
 from gputailor_agent.planner.costs import Taken
+from gputailor_agent.planner.currencies import savings
 from gputailor_agent.planner.interplay import LAST, stage, without_early_commitments
 from gputailor_agent.planner.planning import (
     _agree,
     _hours_checks,
     _importance,
-    _savings,
     _strangers,
     first_measured,
     make_plan,
@@ -134,10 +134,10 @@ def test_a_plan_s_saving_is_of_counted_primaries_in_its_currency():
         judged("d", finding(money=80.0, hours=8.0, sure=Confidence.LOW)),
         judged("e"),
     ]
-    assert _savings(told, "USD") == (5.0, Money(amount=30.0, currency="USD"))
-    assert _savings(told, "EUR") == (5.0, Money(amount=40.0, currency="EUR"))
-    assert _savings(told, "GBP") == (5.0, None)
-    assert _savings([judged("e")], "USD") == (0.0, None)
+    assert savings(told, "USD") == (5.0, Money(amount=30.0, currency="USD"))
+    assert savings(told, "EUR") == (5.0, Money(amount=40.0, currency="EUR"))
+    assert savings(told, "GBP") == (5.0, None)
+    assert savings([judged("e")], "USD") == (0.0, None)
 
 
 def test_the_first_hour_with_a_row_is_when_measuring_began():

@@ -166,6 +166,7 @@ def sample_plan(**more) -> Plan:
                 unavailable=0,
                 unknown=1,
                 usd_per_gpu_hour=3.0,
+                price_per_gpu_hour=Money(amount=3.0),
             ),
         ),
         "cost": CostLine(

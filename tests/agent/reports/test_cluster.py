@@ -116,7 +116,7 @@ def test_what_is_fine_is_left_to_explain():
 def test_json_has_sentences_and_values_by_its_schema():
     document = json.loads(render(PLAN, "json"))
     jsonschema.validate(document, json.loads(json_report.schema()))
-    assert document["schema_version"] == "1.2"
+    assert document["schema_version"] == "1.3"
     assert document["cluster"]["findings"] == {STEADY.id: SENTENCE}
     assert document["cluster"]["waiting"] == [waiting_text(WAITS, END)]
     assert document["plan"]["waiting"][0]["served_by"][0]["devices"] == 4

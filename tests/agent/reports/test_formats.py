@@ -165,7 +165,7 @@ def test_json_holds_the_plan_unchanged_and_follows_its_schema():
     text = render(plan, "json")
     document = json.loads(text)
     jsonschema.validate(document, json.loads(json_report.schema()))
-    assert document["schema_version"] == "1.2"
+    assert document["schema_version"] == "1.3"
     assert document["kind"] == "report"
     assert msgspec.convert(document["plan"], Plan) == plan
     unseen = next(one for one in document["plan"]["verdicts"] if one["state"] == "unknown")

@@ -227,7 +227,9 @@ def test_what_engines_and_hosts_tell_is_whole():
     assert [words_left(f"{one.label}: {one.text}", KNOWN) for one in facts] == [[]] * len(facts)
 
 
-@pytest.mark.parametrize("command", ["workloads", "nodes", "diff", "export", "plan"])
+@pytest.mark.parametrize(
+    "command", ["workloads", "nodes", "diff", "export", "plan", "report", "explain"]
+)
 def test_what_a_command_lists_is_whole(command, capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.chdir(tmp_path)
@@ -238,6 +240,8 @@ def test_what_a_command_lists_is_whole(command, capsys, tmp_path, monkeypatch):
         "diff": ("old.json", "old.json"),
         "export": ("out", *archive, *inventory),
         "plan": (*archive, *inventory),
+        "report": (*archive, *inventory),
+        "explain": ("idler", *archive, *inventory),
     }[command]
     if command == "diff":
         text = render(whole_plan(), "json")

@@ -4,6 +4,7 @@ import msgspec
 from prometheus_client import generate_latest
 
 from gputailor_agent import metrics
+from gputailor_agent.model.judgement import OtherMoney
 from gputailor_agent.schedule import Telemetry
 from gputailor_agent.schedule import telemetry as module
 from tests.agent.reports.plans import sample_plan
@@ -71,3 +72,16 @@ def test_containers_of_one_workload_share_a_series_and_add_up():
     (shown,) = samples(telemetry, metrics.FINDING_SAVING)
     hours = verdict.primary.saving.gpu_hours_per_month
     assert float(shown.rpartition(" ")[2]) == 2 * hours
+
+
+def test_a_saving_has_a_series_in_each_currency_of_its_prices():
+    telemetry, plan = Telemetry(), sample_plan()
+    other = OtherMoney(
+        currency="EUR", gpus=2.0, models=(), nodes=9.0, workloads=4.0, saving_per_month=840.0
+    )
+    telemetry.planned(msgspec.structs.replace(plan, other_money=(other,)))
+    value = telemetry.registry.get_sample_value
+    assert value(metrics.SAVING_MONEY.name, {"currency": "USD"}) == 2500.0
+    assert value(metrics.SAVING_MONEY.name, {"currency": "EUR"}) == 840.0
+    telemetry.planned(plan)
+    assert value(metrics.SAVING_MONEY.name, {"currency": "EUR"}) is None

@@ -13,6 +13,7 @@ from gputailor_agent.model.judgement import Finding, Plan, Verdict
 from gputailor_agent.reports import console, html, markdown, plan_page, units
 from gputailor_agent.reports.beside import NOTHING, Beside
 from gputailor_agent.reports.catalogues import _
+from gputailor_agent.reports.currencies import saved, together
 from gputailor_agent.reports.delivery.teams import Part
 from gputailor_agent.reports.document import (
     Block,
@@ -91,15 +92,15 @@ def report_content(
 
     One that is ``late`` says so in its subject; the plan's problems say why.
     """
-    saving = plan.saving_money_per_month
     subject = _(
         "GPU report {cluster}, {length} to {end}",
         cluster=plan.cluster,
         length=length(plan.window.seconds),
         end=units.utc(plan.window.end),
     )
-    if saving is not None and saving.amount > 0:
-        money = units.money(saving, per="month")
+    savings = saved(plan.saving_money_per_month, plan.other_money)
+    if any(one.amount > 0 for one in savings):
+        money = together((one for one in savings if one.amount > 0), per="month")
         subject = _("{subject}: {money} to save", subject=subject, money=money)
     if late:
         subject = _("Late: {subject}", subject=subject)
