@@ -85,7 +85,8 @@ def plan(
         showing.show(output, document, values(assessed.plan, found, allowed))
     if not found.reached:
         saved = units.amount(found.saved, found.currency, per="month")
-        tell(f"these changes save {saved}, less than --target-saving {target_saving:g}")
+        wanted_saving = units.amount(target_saving, found.currency, per="month")
+        tell(f"these changes save {saved}, less than --target-saving {wanted_saving}")
         raise typer.Exit(THRESHOLD_EXCEEDED)
     failing_on.end(wanted, assessed.plan)
 

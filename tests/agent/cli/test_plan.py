@@ -43,7 +43,7 @@ def test_a_target_that_is_missed_exits_with_3_and_says_what_is_missing(capsys, t
     code, out, err = run(capsys, tmp_path, "--target-saving", "1e9", "--output", "markdown")
     assert code == 3
     assert "The target is not reached" in out
-    assert "less than --target-saving 1e+09" in err
+    assert "less than --target-saving USD 1,000,000,000/month" in err
 
 
 def test_a_rule_that_is_denied_takes_its_change_away(capsys, tmp_path):
