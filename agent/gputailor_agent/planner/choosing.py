@@ -27,7 +27,8 @@ from gputailor_agent.rules import Context, evaluate_all, registry
 from gputailor_agent.rules.pricing import cost_of, equivalent
 
 _HOUR: Final = 3600.0
-_SURE: Final = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
+#: Confidences by how sure they are.
+SURE: Final = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
 
 
 def counts(finding: Finding) -> bool:
@@ -51,7 +52,7 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
             stage(finding.rule) if saves else LAST,
             -(money if saves else 0.0),
             -(hours if saves else 0.0),
-            -_SURE[finding.confidence],
+            -SURE[finding.confidence],
             order.get(finding.rule, len(order)),
         )
 

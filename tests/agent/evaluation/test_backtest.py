@@ -1,6 +1,7 @@
 """A history told again: only what was known then counts, and what came later tells who was right."""
 
 import json
+from dataclasses import replace as replaced
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from gputailor_agent.evaluation.backtest import History, Settings, known_at, out
 from gputailor_agent.evaluation.backtest.hindsight import Advice, Later, Verdict, judge
 from gputailor_agent.evaluation.backtest.history import place_of, worked
 from gputailor_agent.evaluation.backtest.openings import Opening
-from gputailor_agent.evaluation.backtest.replay import Replay
+from gputailor_agent.evaluation.backtest.replay import Replay, risen
 from gputailor_agent.evaluation.backtest.results import CLAIMED
 from gputailor_agent.model.judgement import (
     Change,
@@ -71,11 +72,49 @@ def of_rule(replayed, rule):
     return [one for one in replayed.advice if one.rule == rule]
 
 
-def test_a_gpu_that_is_never_used_is_called_idle_once_and_rightly():
+def test_a_gpu_that_is_never_used_is_told_once_and_once_advised_and_rightly():
+    """The notice after an hour and the advice to act after six are two things to be right about."""
     advice = of_rule(told(history([0.0] * HOURS)), "idle")
 
-    assert [one.verdict for one in advice] == [Verdict.RIGHT]
-    assert advice[0].at - START <= 12 * HOUR
+    assert [one.verdict for one in advice] == [Verdict.RIGHT, Verdict.RIGHT]
+    assert [one.confidence for one in advice] == ["low", "high"]
+    assert [one.counts for one in advice] == [False, True]
+    assert [(one.at - START) / HOUR for one in advice] == [1, 6]
+
+
+def test_a_notice_may_be_right_and_the_advice_to_act_wrong():
+    woken = history([0.0] * 6 + [0.9] * (HOURS - 6))
+    advice = of_rule(told(woken), "idle")
+
+    assert [(one.confidence, one.verdict) for one in advice] == [
+        ("low", Verdict.RIGHT), ("high", Verdict.WRONG),
+    ]  # fmt: skip
+
+
+def test_a_finding_that_wavers_counts_each_confidence_once():
+    """Less sure and as sure again is nothing new while it stands; gone and back is."""
+    key, standing, told_at = ("w", "r"), {}, []
+    for at, level in enumerate([0, 2, 0, 1, 2, None, 2]):
+        new, standing = risen({} if level is None else {key: level}, standing)
+        told_at += [at] * len(new)
+    assert told_at == [0, 1, 6]
+    assert standing == {key: 2}
+
+
+def test_only_advice_that_counts_a_saving_saves():
+    opening = Opening("idle", "w0", start=float(START), end=START + 10.0 * HOUR, gpu_hours=10.0)
+    early = replaced(advised("low", Verdict.RIGHT)[0], at=START + 1.0 * HOUR, counts=False)
+    late = replaced(advised("high", Verdict.RIGHT)[0], at=START + 6.0 * HOUR)
+
+    def figures(*advice):
+        made = outcome_of(Replay(advice, (opening,), runs=9, moments=3, start=0.0, end=1.0))
+        return {one.name: one.value for one in made.figures}
+
+    both = figures(early, late)
+    assert both["savings, share of the oracle's"] == pytest.approx(0.4)
+    assert both["savings, had every notice been followed, too"] == pytest.approx(0.9)
+    assert figures(early)["savings, share of the oracle's"] == 0
+    assert figures(early)["recall, share of openings found"] == 1
 
 
 def test_idle_advice_is_wrong_when_the_gpu_works_within_the_hour():
@@ -238,7 +277,7 @@ def test_the_command_replays_the_whole_of_an_agents_store(tmp_path, capsys):
 
     assert code == 0
     assert figures["precision"]["value"] == 1.0
-    assert figures["precision"]["cases"] == 1
+    assert figures["precision"]["cases"] == 2
 
 
 def test_a_store_gives_table_json_and_plots(tmp_path, capsys):
@@ -266,7 +305,7 @@ def test_plots_that_cannot_be_written_are_told(tmp_path, capsys):
 def advised(confidence, *verdicts):
     return tuple(
         Advice(at=START, workload=f"w{place}", rule="idle", confidence=confidence, verdict=verdict,
-               saving_share=0.0)
+               counts=confidence != "low")
         for place, verdict in enumerate(verdicts)
     )  # fmt: skip
 

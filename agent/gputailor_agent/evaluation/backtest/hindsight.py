@@ -28,14 +28,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A finding when it was first made, and what became of it."""
+    """A finding when it was made or became surer, and what became of it."""
 
     at: float
     workload: str
     rule: str
     confidence: str
     verdict: Verdict
-    saving_share: float  # of what the workload held: what the advice would have freed
+    counts: bool = True  # sure enough that its saving is added up
 
 
 @dataclass(frozen=True, slots=True)

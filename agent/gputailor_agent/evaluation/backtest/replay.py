@@ -1,6 +1,6 @@
 """Judge a history moment by moment, each with what was known then and nothing else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,11 +21,13 @@ from gputailor_agent.evaluation.backtest.openings import (
 from gputailor_agent.model.judgement import Finding
 from gputailor_agent.model.profile import Profile, Window
 from gputailor_agent.model.usage import HOUR_SECONDS
+from gputailor_agent.planner.choosing import SURE, counts
 from gputailor_agent.rules.base import HOURS_PER_MONTH, Catalogue
 
 _DAY: Final = 86_400.0
 _IDLE: Final = "idle"
 
+_Key = tuple[str, str]  # workload and rule
 Progress = Callable[[int, int | None], None]
 
 
@@ -63,20 +65,22 @@ def replay(
 ) -> Replay:
     """Judge ``history`` at every moment of it; rows and pods after a moment change nothing there.
 
-    A finding counts once, when it is first made; one that went away and came back counts again.
+    A finding counts once, when it is first made, and again when its confidence rises: a notice and
+    the advice to act are two things to be right about. One that went away and came back counts
+    again.
     """
     whole = _assess(history, catalogue, settings, history.last, since=history.first)
     workload_of = {pod: profile.workload.id for profile in whole.profiles for pod in _pods(profile)}
     moments = _moments(history, settings)
     advice: list[Advice] = []
-    standing: set[tuple[str, str]] = set()
+    standing: dict[_Key, int] = {}
     for done, at in enumerate(moments):
         progress(done, len(moments))
         now = _assess(history, catalogue, settings, at)
         found = _found(now)
-        fresh = [(key, one) for key, one in found.items() if key not in standing]
-        advice += [_advice(history, one, at, workload_of) for _, one in fresh]
-        standing = set(found)
+        sure = {key: SURE[finding.confidence] for key, (finding, _) in found.items()}
+        new, standing = risen(sure, standing)
+        advice += [_advice(history, found[key], at, workload_of) for key in new]
     return Replay(
         advice=tuple(advice),
         openings=(*idle_openings(history, workload_of, _IDLE), *_sizing(whole, history)),
@@ -85,6 +89,14 @@ def replay(
         start=history.first,
         end=history.last,
     )
+
+
+def risen(
+    sure: Mapping[_Key, int], standing: Mapping[_Key, int]
+) -> tuple[list[_Key], dict[_Key, int]]:
+    """What is new or surer than ever since it stands, and how sure at most each has been."""
+    most = {key: max(level, standing.get(key, level)) for key, level in sure.items()}
+    return [key for key, level in most.items() if level > standing.get(key, -1)], most
 
 
 def _moments(history: History, settings: Settings) -> list[float]:
@@ -118,7 +130,7 @@ def _pods(profile: Profile) -> frozenset[PodKey]:
     return frozenset((use.namespace, use.pod, use.pod_uid) for use in profile.gpus)
 
 
-def _found(assessment: Assessment) -> dict[tuple[str, str], tuple[Finding, Profile]]:
+def _found(assessment: Assessment) -> dict[_Key, tuple[Finding, Profile]]:
     """Every finding (primary or not) by workload and rule, with what it was made from."""
     profiles = {profile.workload.id: profile for profile in assessment.profiles}
     return {
@@ -152,7 +164,7 @@ def _advice(
         rule=finding.rule,
         confidence=str(finding.confidence),
         verdict=judge(later),
-        saving_share=_share(finding, profile),
+        counts=counts(finding),
     )
 
 

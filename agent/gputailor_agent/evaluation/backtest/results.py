@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from types import MappingProxyType
 from typing import Final
 
@@ -25,14 +26,20 @@ _THOUSAND: Final = 1_000
 #: no saving and is a trial: it may be wrong as often as right. This project's own reading.
 CLAIMED: Final[Mapping[str, float]] = MappingProxyType({"high": 0.95, "medium": 0.8, "low": 0.5})
 _LEAST_RUNS: Final = 3_000
+_AT_ONCE: Final = "savings, had every notice been followed, too"
 _METHOD: Final = (
     (
         "At each moment every rule judged what was known then: rows of hours that were over, pods "
-        "as they were. A finding counts once, when it is first made. Right and wrong are told by "
+        "as they were. A finding counts once, when it is first made, and again when its confidence "
+        "rises: a notice and the advice to act are judged apart. Right and wrong are told by "
         "what was recorded later: a released GPU that worked within the hour, a GPU or replica "
         "given up that worked later, a memory peak above the advised card's."
     ),
-    "The oracle takes every opening at its first hour. Intervals: bootstrap over workloads.",
+    (
+        "The oracle takes every opening at its first hour. Found and delay are of the first word "
+        "of it; saved is what was left when it was advised with a confidence at which savings are "
+        "counted (medium or high). Intervals: bootstrap over workloads."
+    ),
 )
 _CANNOT: Final = (
     (
@@ -48,15 +55,16 @@ _CANNOT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An opening, and when it was found."""
+    """An opening, when it was found, and when it was advised with a saving."""
 
     opening: Opening
     at: float | None
+    acted: float | None
 
     @property
     def saved(self) -> float:
         """GPU-hours that following the advice would have saved."""
-        return 0.0 if self.at is None else self.opening.left_at(self.at)
+        return 0.0 if self.acted is None else self.opening.left_at(self.acted)
 
 
 def outcome_of(replay: Replay) -> Outcome:
@@ -68,6 +76,7 @@ def outcome_of(replay: Replay) -> Outcome:
         _precision(replay.advice),
         _recall(found),
         _savings(found),
+        _savings([replaced(one, acted=one.at) for one in found], _AT_ONCE),
         Figure(name="unsafe advice", value=float(unsafe), unit="count", cases=len(replay.advice)),
         _unsafe_rate(unsafe, replay.runs),
     ]
@@ -98,8 +107,9 @@ def _answers(advice: Advice, opening: Opening) -> bool:
 
 
 def _find(opening: Opening, advice: Iterable[Advice]) -> _Found:
-    times = [one.at for one in advice if _answers(one, opening)]
-    return _Found(opening, min(times, default=None))
+    told = [one for one in advice if _answers(one, opening)]
+    acted = [one.at for one in told if one.counts]
+    return _Found(opening, min((one.at for one in told), default=None), min(acted, default=None))
 
 
 def _judged(advice: Iterable[Advice]) -> list[Advice]:
