@@ -148,6 +148,12 @@ def test_the_rank_that_all_others_wait_for_is_the_one_that_is_busier():
     assert slow.others == pytest.approx(0.505, abs=1e-3)
 
 
+def test_a_device_that_did_nothing_has_no_part_in_the_run():
+    (slow,) = stragglers(ranks(0.5, 0.52, 0.95, 0.49, 0.0, 0.0))
+    assert slow.pod == "rank-2"
+    assert slow.others == pytest.approx(0.5, abs=1e-3)
+
+
 def test_a_rank_that_does_less_than_the_others_is_told_as_such():
     (lazy,) = stragglers(ranks(0.9, 0.91, 0.1, 0.92))
     assert (lazy.pod, lazy.slow) == ("rank-2", False)
@@ -159,6 +165,8 @@ def test_a_rank_that_does_less_than_the_others_is_told_as_such():
         (0.5, 0.95),  # two: which of them is odd?
         (0.1, 0.4, 0.7, 1.0),  # all differ
         (0.9, 0.91, 0.92, 0.99),  # none does by much
+        (0.67, 0.66, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),  # six of eight were never used
+        (0.5, 0.51, 0.95, 0.0),  # nor was one of these: three are left
     ],
 )
 def test_ranks_that_differ_by_chance_are_no_stragglers(levels):

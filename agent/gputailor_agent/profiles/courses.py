@@ -194,14 +194,30 @@ class Straggler:
 def stragglers(profile: Profile) -> tuple[Straggler, ...]:
     """Return devices that differ from the other ranks of their run by more than chance.
 
-    Only runs with four devices or more; a device counts as different when it is further from the
+    Only runs with four ranks or more; a device counts as different when it is further from the
     median of the others than three of their deviations (by the median, so that it does not hide
     itself) and than 0.15.
     """
-    runs: dict[str, list[GpuUse]] = defaultdict(list)
-    for use in profile.gpus:
-        runs[use.run_id].append(use)
+    runs = ranks_by_run(profile.gpus)
     return tuple(found for run_id in sorted(runs) for found in _of_run(run_id, runs[run_id]))
+
+
+def ranks_by_run(uses: Iterable[GpuUse]) -> dict[str, list[GpuUse]]:
+    """The devices of each run that have a part in it.
+
+    One that was held and did nothing at all has none: it waits for nobody, nor anybody for it.
+    """
+    runs: dict[str, list[GpuUse]] = defaultdict(list)
+    for use in uses:
+        if _takes_part(use):
+            runs[use.run_id].append(use)
+    return runs
+
+
+def _takes_part(use: GpuUse) -> bool:
+    """Whether it worked, as far as that is known: one that was not observed may have."""
+    told = [one for one in use.signals.values() if one.observed_seconds > 0]
+    return not told or any(one.active_seconds > 0 for one in told)
 
 
 def _of_run(run_id: str, uses: list[GpuUse]) -> Iterable[Straggler]:

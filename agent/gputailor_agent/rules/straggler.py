@@ -3,13 +3,13 @@
 Where ranks wait for each other, the one that is busier than all is the slow one (see
 ``profiles.courses.stragglers``: runs of four devices or more, further from the median of the others
 than three deviations and than 0.15). Waiting ranks spin in kernels of the communication library, so
-kernel activity alone cannot tell work from waiting: it takes SM activity. Ranks of different roles
-(pipeline stages, a head among workers) differ by their work, and are left alone. If the slow rank
-were as quick as the others, the time would fall by at most the difference of their activities; how
-much it does is known after one run, so no saving is counted.
+kernel activity alone cannot tell work from waiting: it takes SM activity. A GPU that did nothing at
+all is no rank (see ``too_many_gpus``). Ranks of different roles (pipeline stages, a head among
+workers) differ by their work, and are left alone. If the slow rank were as quick as the others, the
+time would fall by at most the difference of their activities; how much it does is known after one
+run, so no saving is counted.
 """
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +27,13 @@ from gputailor_agent.model.judgement import (
     SilenceKind,
 )
 from gputailor_agent.model.profile import GpuUse, Profile
-from gputailor_agent.profiles.courses import LEAST_APART, LEAST_RANKS, Straggler, stragglers
+from gputailor_agent.profiles.courses import (
+    LEAST_APART,
+    LEAST_RANKS,
+    Straggler,
+    ranks_by_run,
+    stragglers,
+)
 from gputailor_agent.rules import changes
 from gputailor_agent.rules.advising import Advice, Case, edit_code, opened
 from gputailor_agent.rules.base import Context, Rule, Threshold, held_against, message, noted
@@ -55,8 +61,8 @@ _MESSAGES: Final = {
     "the others {others:ratio}, in {runs:count} of {of:count} runs: see what it does more",
     "straggler.unquantified": "how much faster it gets is known only after one run",
     "straggler.service": "its pods answer requests or people: they do not wait for each other",
-    "straggler.few_ranks": "no run has {needed:count} GPUs or more: one that differs from fewer "
-    "others differs by chance",
+    "straggler.few_ranks": "no run has {needed:count} GPUs or more that work: one that differs "
+    "from fewer others differs by chance",
     "straggler.roles": "its ranks do different work ({roles}), so they differ for that reason",
     "straggler.unknown": "unknown: without SM activity a rank that waits looks like one that works",
     "straggler.nothing_ran": "nothing ran: see idle",
@@ -109,10 +115,7 @@ def evaluate(profile: Profile, context: Context) -> Finding | Silence:
 
 def _runs(uses: tuple[GpuUse, ...]) -> dict[str, list[GpuUse]]:
     """Runs with enough ranks to tell one apart."""
-    by_run: dict[str, list[GpuUse]] = defaultdict(list)
-    for use in uses:
-        by_run[use.run_id].append(use)
-    return {run: ranks for run, ranks in by_run.items() if len(ranks) >= LEAST_RANKS}
+    return {run: ranks for run, ranks in ranks_by_run(uses).items() if len(ranks) >= LEAST_RANKS}
 
 
 def _not_about(case: Case, judged: dict[str, list[GpuUse]]) -> Silence | None:
@@ -176,7 +179,8 @@ def _numbers(
                      unit="ratio", profile=profile, signal="sm",
                      formula="mean SM activity of the rank - median of the others of its run"),
         held_against("runs with a slow rank", share, ">=", limits["runs_share"], unit="ratio",
-                     profile=profile, formula=f"of the runs with {LEAST_RANKS} GPUs or more"),
+                     profile=profile,
+                     formula=f"of the runs in which {LEAST_RANKS} GPUs or more work"),
     ]  # fmt: skip
     if found is not None and apart is not None:
         waited = sum(

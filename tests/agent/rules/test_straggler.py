@@ -114,6 +114,19 @@ def test_three_gpus_are_too_few_to_tell_one_apart():
     assert (answer.kind, key(answer)) == (SilenceKind.NOT_APPLICABLE, "straggler.few_ranks")
 
 
+def test_gpus_that_nobody_uses_are_no_ranks_that_wait():
+    """Two of eight at work: the six are for ``too_many_gpus``, and no node is to be cordoned."""
+    start = NOW - 6 * HOUR
+    usage = [
+        one
+        for rank in range(8)
+        for level in (0.67 if rank < 2 else 0.0,)
+        for one in rows(start, NOW, gpu=f"G{rank}", kernel=level, sm=level)
+    ]
+    answer = judged(RULE, usage, [pod(gpus=8, start=start)])
+    assert (answer.kind, key(answer)) == (SilenceKind.NOT_APPLICABLE, "straggler.few_ranks")
+
+
 @pytest.mark.parametrize("spread", [Distribution(pipeline=4), Distribution(expert=8)])
 def test_ranks_of_different_roles_differ_by_their_work(spread):
     answer = ranks([0.5] * 3 + [0.9], work=workload(distribution=spread))
