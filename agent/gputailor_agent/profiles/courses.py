@@ -29,6 +29,8 @@ LEAST_RUNS: Final = 3
 LEAST_RANKS: Final = 4
 #: A rank that differs less from the others than this share of the time is not told.
 LEAST_APART: Final = 0.15
+#: Least observed share of the time held for a zero to mean that a device did nothing.
+_WATCHED: Final = 0.9
 #: Half of all values of a normal distribution lie within 1/1.4826 of its standard deviation.
 _DEVIATIONS: Final = 3 * 1.4826
 #: ... measured no finer than the histogram's own resolution.
@@ -209,15 +211,17 @@ def ranks_by_run(uses: Iterable[GpuUse]) -> dict[str, list[GpuUse]]:
     """
     runs: dict[str, list[GpuUse]] = defaultdict(list)
     for use in uses:
-        if _takes_part(use):
+        if takes_part(use):
             runs[use.run_id].append(use)
     return runs
 
 
-def _takes_part(use: GpuUse) -> bool:
-    """Whether it worked, as far as that is known: one that was not observed may have."""
-    told = [one for one in use.signals.values() if one.observed_seconds > 0]
-    return not told or any(one.active_seconds > 0 for one in told)
+def takes_part(use: GpuUse) -> bool:
+    """Whether the device worked at all; one that was not observed for long enough may have."""
+    busy = use.signals.get(busy_signal(use.signals), NO_USE)
+    if busy.observed_seconds < _WATCHED * use.allocated_seconds or busy.observed_seconds <= 0:
+        return True
+    return any(one.active_seconds > 0 for one in use.signals.values())
 
 
 def _of_run(run_id: str, uses: list[GpuUse]) -> Iterable[Straggler]:

@@ -4,7 +4,7 @@ Gates belong to rules: each rule splices the thresholds of the gates it uses int
 they can be set per rule. The defaults are this project's own.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Final
 
@@ -15,6 +15,7 @@ from gputailor_agent.model.judgement import Evidence, Silence, SilenceKind
 from gputailor_agent.model.profile import GpuUse, Profile, RunUse
 from gputailor_agent.model.usage import NO_USE, SignalUse
 from gputailor_agent.profiles import Tally, busy_signal, merge_uses
+from gputailor_agent.profiles.courses import takes_part
 from gputailor_agent.rules.base import (
     Context,
     Limits,
@@ -84,13 +85,18 @@ def never_held(rule: str, profile: Profile) -> Silence | None:
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a sizing rule may judge by: devices of runs that did not fail, and their sum."""
+    """What a sizing rule may judge by: devices of runs that did not fail, and their sum.
+
+    ``unused``: devices that did nothing while others of their run did (for a service: of their
+    pod). They are in no mean: how busy a job keeps its GPUs is a question of those that it uses.
+    """
 
     uses: tuple[GpuUse, ...]
     total: Tally
     signals: dict[str, SignalUse]
     busy: str  # the signal that tells whether a device worked
     evidence: tuple[Evidence, ...]
+    unused: tuple[GpuUse, ...] = ()
 
     def use(self, signal: str) -> SignalUse:
         """Use of a signal; empty where it could not be read or has stuck at zero."""
@@ -135,11 +141,11 @@ def _sizing(rule: str, profile: Profile, context: Context, limits: Limits) -> Ba
     if not sound.uses:
         why = message("gate.only_failed")
         return silence(rule, profile, SilenceKind.NOT_APPLICABLE, why, (covered, *early))
-    contradicted = _contradicted(rule, profile, context, limits, sound.uses)
+    contradicted = _contradicted(rule, profile, context, limits, (*sound.uses, *sound.unused))
     if contradicted is not None:
         return contradicted
     evidence = (covered, *early, *sound.evidence)
-    return Basis(sound.uses, sound.total, sound.signals, busy, evidence)
+    return replace(sound, evidence=evidence)
 
 
 def _sound(profile: Profile, context: Context, busy: str) -> Basis:
@@ -150,9 +156,8 @@ def _sound(profile: Profile, context: Context, busy: str) -> Basis:
     known = context.about(profile)
     if "sound" not in known:
         failed = {run.id for run in profile.runs if not _counts(run)}
-        uses = tuple(
-            use for use in profile.gpus if use.run_id not in failed and _observed(use, busy)
-        )
+        watched = [use for use in profile.gpus if use.run_id not in failed and _observed(use, busy)]
+        uses, unused = _parted(watched, service=is_service(profile))
         total = merge_uses(uses)
         signals = total.signals()
         stuck = _stuck(signals, busy) if uses else []
@@ -168,9 +173,26 @@ def _sound(profile: Profile, context: Context, busy: str) -> Basis:
             )
             for name in stuck
         )
-        known["sound"] = Basis(uses, total, signals, busy, evidence)
+        known["sound"] = Basis(uses, total, signals, busy, evidence, unused)
     sound: Basis = known["sound"]
     return sound
+
+
+def _parted(uses: list[GpuUse], *, service: bool) -> tuple[tuple[GpuUse, ...], tuple[GpuUse, ...]]:
+    """Devices that are used, and those that did nothing beside them."""
+
+    def group(use: GpuUse) -> tuple[str, ...]:
+        return (use.namespace, use.pod, use.pod_uid) if service else (use.run_id,)
+
+    at_work = [takes_part(use) for use in uses]
+    if all(at_work):
+        return tuple(uses), ()
+    working = {group(use) for use, works in zip(uses, at_work, strict=True) if works}
+    kept = [works or group(use) not in working for use, works in zip(uses, at_work, strict=True)]
+    return (
+        tuple(use for use, keep in zip(uses, kept, strict=True) if keep),
+        tuple(use for use, keep in zip(uses, kept, strict=True) if not keep),
+    )
 
 
 def _observed(use: GpuUse, signal: str) -> bool:

@@ -166,7 +166,7 @@ def _finding(case: Case, quiet: Quiet, after: float, numbers: tuple[Evidence, ..
     why = message(
         "idle_notebook.cull",
         quiet=quiet.quiet_share,
-        gpus=len({use.gpu_uuid for use in case.basis.uses}),
+        gpus=len({use.gpu_uuid for use in (*case.basis.uses, *case.basis.unused)}),
         longest=quiet.longest,
         after=after,
         freed=quiet.freed_share,

@@ -103,7 +103,7 @@ def evaluate(profile: Profile, context: Context) -> Finding | Silence:
     basis = sizing(_ID, profile, context, limits)
     if isinstance(basis, Silence):
         return basis
-    full = _full(profile, context, basis.uses, limits)
+    full = _full(profile, context, (*basis.uses, *basis.unused), limits)
     evidence = (*basis.evidence, failed, full)
     if full.passed and family(profile.workload) != "PyTorch":
         return _finding(profile, context, evidence, full.value, 0)

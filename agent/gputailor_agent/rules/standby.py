@@ -189,7 +189,7 @@ def _to_zero(case: Case, quiet: Quiet, after: float, numbers: tuple[Evidence, ..
     profile = case.profile
     why = message(
         "standby.to_zero",
-        gpus=len({use.gpu_uuid for use in case.basis.uses}),
+        gpus=len({use.gpu_uuid for use in (*case.basis.uses, *case.basis.unused)}),
         quiet=quiet.quiet_share,
         longest=quiet.longest,
         after=after,

@@ -122,13 +122,13 @@ def _not_about(case: Case, judged: dict[str, list[GpuUse]]) -> Silence | None:
     roles = _roles(case.profile)
     if is_service(case.profile):
         return case.silent(SilenceKind.NOT_APPLICABLE, message("straggler.service"))
+    if case.basis.use(case.basis.busy).active_seconds == 0:
+        return case.silent(SilenceKind.NOT_APPLICABLE, message("straggler.nothing_ran"))
     if not judged:
         why = message("straggler.few_ranks", needed=LEAST_RANKS)
         return case.silent(SilenceKind.NOT_APPLICABLE, why)
     if roles:
         return case.silent(SilenceKind.NOT_APPLICABLE, message("straggler.roles", roles=roles))
-    if case.basis.use(case.basis.busy).active_seconds == 0:
-        return case.silent(SilenceKind.NOT_APPLICABLE, message("straggler.nothing_ran"))
     if case.missing("sm"):
         return case.silent(SilenceKind.UNKNOWN, message("straggler.unknown"), missing=("sm",))
     return None

@@ -192,3 +192,54 @@ def test_unknown_use_never_makes_any_rule_fire():
     nothing = [row(hour, signals={}) for hour in range(start, NOW, HOUR)]
     made, world = profile(nothing, [pod(gpus=4, start=start)])
     assert not [a for a in evaluate_all(made, context(world)) if isinstance(a, Finding)]
+
+
+def used(levels, observed=HOUR, days=2):
+    """Two days of one pod with a GPU per level; ``observed`` seconds an hour of the last one."""
+    start = NOW - days * DAY
+    last = len(levels) - 1
+    return [
+        one
+        for place, level in enumerate(levels)
+        for one in rows(
+            start, NOW, gpu=f"G{place}", kernel=level, sm=level,
+            observed=observed if place == last else HOUR,
+        )
+    ]  # fmt: skip
+
+
+def test_gpus_that_a_job_never_used_are_in_no_mean_of_how_busy_it_is():
+    """Two of eight at 90 %: the job is busy at 90 %, not at 23 %."""
+    basis = gate(used([0.9, 0.9] + [0.0] * 6), [pod(gpus=8, start=NOW - 2 * DAY)])
+    assert isinstance(basis, Basis)
+    assert [use.gpu_uuid for use in basis.uses] == ["G0", "G1"]
+    assert [use.gpu_uuid for use in basis.unused] == [f"G{place}" for place in range(2, 8)]
+    assert basis.use("sm").mean == pytest.approx(0.9)
+
+
+def test_a_gpu_that_was_not_watched_for_long_enough_may_have_been_used():
+    basis = gate(used([0.9] * 9 + [0.0], observed=HOUR / 2), [pod(gpus=10, start=NOW - 2 * DAY)])
+    assert isinstance(basis, Basis)
+    assert basis.unused == ()
+
+
+def test_where_nothing_worked_nothing_is_left_out():
+    basis = gate(used([0.0, 0.0]), [pod(gpus=2, start=NOW - 2 * DAY)])
+    assert isinstance(basis, Basis)
+    assert (len(basis.uses), basis.unused) == (2, ())
+
+
+def test_a_replica_that_got_no_requests_is_a_part_of_its_service():
+    start = NOW - 8 * DAY
+    work = workload(kind="Deployment", task=TaskClass.INFERENCE)
+    pods = [pod("a", start=start, gpus=2), pod("b", start=start)]
+    levels = {("a", "G0"): 0.8, ("a", "G1"): 0.0, ("b", "G2"): 0.0}
+    usage = [
+        one
+        for (name, gpu), level in levels.items()
+        for one in rows(start, NOW, pod=name, gpu=gpu, kernel=level, sm=level)
+    ]
+    basis = gate(usage, pods, work)
+    assert isinstance(basis, Basis)
+    assert [use.gpu_uuid for use in basis.uses] == ["G0", "G2"], "b waits for what a cannot take"
+    assert [use.gpu_uuid for use in basis.unused] == ["G1"], "nothing in a can use it"
