@@ -38,8 +38,8 @@ _MESSAGES: Final = {
     "bandwidth_bound.found": "while it runs, its memory is busy for {dram:ratio} and its SMs for "
     "{sm:ratio}: compile or fuse what it does, and use flash attention",
     "bandwidth_bound.unquantified": "how much faster it gets is known only after one run",
-    "bandwidth_bound.no_signal": "unknown: {signals} cannot be read here or were read for less "
-    "than {threshold:ratio} of the time; dcgm-exporter has DRAM by default and SM activity once "
+    "bandwidth_bound.no_signal": "unknown: {signals}: not read here, or for less than "
+    "{threshold:ratio} of the time; dcgm-exporter has DRAM by default and SM activity once "
     "it is switched on, the GPU Tailor exporter has both on Hopper and later cards",
     "bandwidth_bound.nothing_ran": "nothing ran: see idle",
     "bandwidth_bound.fine": "its memory is busy for {dram:ratio} of the time it runs, its SMs for "

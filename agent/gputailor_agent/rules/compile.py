@@ -79,7 +79,7 @@ _MESSAGES: Final = {
     "SMs: {option} keeps its engine from CUDA graphs, run it without",
     "compile.unquantified": "how much faster it gets is known only after one run",
     "compile.notebook": "a person works in it: what runs changes by the hour",
-    "compile.no_signal": "unknown: {signals} cannot be read here or were read for less than "
+    "compile.no_signal": "unknown: {signals}: not read here, or for less than "
     "{threshold:ratio} of the time; dcgm-exporter has DRAM by default and SM activity once it is "
     "switched on, the GPU Tailor exporter has both on Hopper and later cards",
     "compile.nothing_ran": "nothing ran: see idle",

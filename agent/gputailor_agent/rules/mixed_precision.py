@@ -90,8 +90,8 @@ _MESSAGES: Final = {
     "mixed_precision.no_model": "unknown: the catalogue does not know whether {model} has tensor "
     "cores",
     "mixed_precision.no_tensor_cores": "{model} has no tensor cores",
-    "mixed_precision.no_signal": "unknown: {signals} cannot be read here or were read for less "
-    "than {threshold:ratio} of the time; the GPU Tailor exporter reads them on Hopper and later "
+    "mixed_precision.no_signal": "unknown: {signals}: not read here, or for less than "
+    "{threshold:ratio} of the time; the GPU Tailor exporter reads them on Hopper and later "
     "cards, before that DCGM's profiling fields do",
     "mixed_precision.no_condition": "unknown: nobody counted the seconds in which all conditions "
     "held, and means cannot show them; the GPU Tailor exporter counts them",

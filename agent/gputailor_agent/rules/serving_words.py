@@ -22,7 +22,7 @@ MESSAGES: Final = {
     "is not told: if they do, put them into batches",
     "serving.not_service": "it does not answer requests",
     "serving.nothing_ran": "it answered nothing: see idle and standby",
-    "serving.no_signal": "unknown: {signals} cannot be read here or were read for less than "
+    "serving.no_signal": "unknown: {signals}: not read here, or for less than "
     "{threshold:ratio} of the time; dcgm-exporter has tensor and DRAM by default and SM activity "
     "once it is switched on, the GPU Tailor exporter has all on Hopper and later cards",
     "serving.fine": "it fills {sm:ratio} of the card's SMs while it runs, and nothing speaks for "
