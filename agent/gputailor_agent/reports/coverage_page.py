@@ -60,12 +60,21 @@ def unknowns(plan: Plan) -> list[Unknown]:
         use = overview.use_of(one)
         if one.state != "unknown" and use == overview.MEASURED:
             continue
-        silence = overview.leading_silence(one)
+        silence = _telling(one)
         not_yet = use == overview.NOT_YET
         key = silence.message.key if silence is not None and not not_yet else ""
         groups[key, not_yet].append((one, silence))
     found = [_together(not_yet, members) for (_key, not_yet), members in groups.items()]
     return sorted(found, key=lambda one: -one.gpu_hours)
+
+
+def _telling(verdict: Verdict) -> Silence | None:
+    """What misses a signal, where something does: that another rule is content is no reason."""
+    told = (
+        one for one in verdict.silences if one.kind == SilenceKind.UNKNOWN and one.missing_signals
+    )
+    leading = overview.leading_silence(verdict)
+    return leading if verdict.state == "unknown" else next(told, leading)
 
 
 def _together(not_yet: bool, members: list[tuple[Verdict, Silence | None]]) -> Unknown:

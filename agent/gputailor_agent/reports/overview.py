@@ -129,10 +129,11 @@ def state_word(state: str) -> str:
 def use_of(verdict: Verdict) -> str:
     """Whether the workload's use is measured, unknown, or can only be known in an hour.
 
-    "Not yet" is who has held its GPUs for no longer than the hour in which use is rolled up;
-    everybody else whose use nobody told is unknown.
+    SM activity will do, since a MIG instance has no other. "Not yet" is who has held its GPUs for
+    no longer than the hour in which use is rolled up; everybody else whose use nobody told is
+    unknown.
     """
-    if verdict.mean_kernel is not None:
+    if verdict.mean_kernel is not None or verdict.mean_sm is not None:
         return MEASURED
     young = verdict.gpu_hours <= _FIRST_HOURS * verdict.gpus_now
     return NOT_YET if verdict.coverage is None or (verdict.gpus_now > 0 and young) else UNKNOWN

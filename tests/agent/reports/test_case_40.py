@@ -7,12 +7,14 @@ import re
 
 import pytest
 
+from gputailor_agent.model.judgement import Message, SilenceKind
 from gputailor_agent.reports import overview
 from gputailor_agent.reports.catalogues import names, speaking
+from gputailor_agent.reports.coverage_page import observed, unknowns
 from gputailor_agent.reports.explain import explain
 from gputailor_agent.reports.formats import Look, find, formats, render
 from gputailor_agent.reports.languages import language
-from tests.agent.reports.plans import sample_plan, verdict
+from tests.agent.reports.plans import sample_plan, silence, verdict
 
 ZERO, DARK, YOUNG = (f"team/Job/{name}/main" for name in ("zero", "dark", "young"))
 PLAN = sample_plan(
@@ -119,3 +121,23 @@ def test_who_has_held_a_gpu_for_longer_than_an_hour_is_unknown_not_young():
         "unknown",
         "not_measured_yet",
     ]
+
+
+def test_a_slice_whose_sm_activity_was_read_is_measured_though_it_tells_no_kernels():
+    slice_ = verdict(DARK, "ok", mean_kernel=None, mean_sm=0.3, coverage=0.99)
+    assert overview.use_of(slice_) == "measured"
+    plan = sample_plan(verdicts=(slice_,))
+    assert unknowns(plan) == []
+    (line,) = observed(plan)
+    assert (line.unknown, line.not_yet) == (0, 0)
+
+
+def test_why_use_is_unknown_is_said_by_what_misses_a_signal_not_by_what_is_content():
+    content = silence(DARK, "mixed_precision", SilenceKind.FINE, message=Message(key="report.ok"))
+    blind = silence(DARK, "idle", SilenceKind.UNKNOWN, missing_signals=("kernel",),
+                    message=Message(key="report.no_workloads"))  # fmt: skip
+    dark = verdict(DARK, "ok", mean_kernel=None, coverage=0.0, silences=(content, blind))
+    (told,) = unknowns(sample_plan(verdicts=(dark,)))
+    assert told.reason is not None
+    assert told.reason.key == "report.no_workloads"
+    assert told.missing_signals == ("kernel",)
