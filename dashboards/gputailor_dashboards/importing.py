@@ -58,11 +58,14 @@ class Grafana:
         self, url: str, token: str, *, ca_file: str | None = None, timeout_seconds: float = 30
     ) -> None:
         self._url = url.rstrip("/")
+        context = ssl.create_default_context(cafile=ca_file)
+        # As before Python 3.13: in-house authorities often name no key identifier.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         self._client = httpx.Client(
             base_url=self._url,
             headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
             timeout=timeout_seconds,
-            verify=ssl.create_default_context(cafile=ca_file),
+            verify=context,
         )
 
     def __enter__(self) -> Self:

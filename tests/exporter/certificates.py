@@ -24,16 +24,30 @@ def _san(text: str) -> x509.GeneralName:
     return x509.RFC822Name(text) if "@" in text else x509.DNSName(text)
 
 
-class Authority:
-    """Signs certificates into ``folder``; its own is ``ca.crt``."""
+#: An authority's key signs certificates and lists of revoked ones, and nothing else.
+_SIGNS = x509.KeyUsage(
+    key_cert_sign=True, crl_sign=True, digital_signature=False, content_commitment=False,
+    key_encipherment=False, data_encipherment=False, key_agreement=False, encipher_only=False,
+    decipher_only=False,
+)  # fmt: skip
 
-    def __init__(self, folder: Path) -> None:
+
+class Authority:
+    """Signs certificates into ``folder``; its own is ``ca.crt``.
+
+    ``bare``: neither names key identifiers nor what its key is for, as EKS' own.
+    """
+
+    def __init__(self, folder: Path, *, bare: bool = False) -> None:
         self.folder = folder
+        self._bare = bare
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._subject = _name("test authority")
         own = self._builder(self._subject, self._key.public_key()).add_extension(
             x509.BasicConstraints(ca=True, path_length=0), critical=True
         )
+        if not bare:
+            own = own.add_extension(_SIGNS, critical=True)
         self.ca = self._write("ca.crt", own)
 
     def issue(self, name: str, *sans: str) -> tuple[Path, Path]:
@@ -54,7 +68,7 @@ class Authority:
 
     def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey):
         now = datetime.now(UTC)
-        return (
+        made = (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(self._subject)
@@ -63,6 +77,12 @@ class Authority:
             .not_valid_before(now - timedelta(hours=1))
             .not_valid_after(now + timedelta(hours=1))
         )
+        if self._bare:
+            return made
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        return made.add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(key), critical=False
+        ).add_extension(issuer, critical=False)
 
     def _write(self, name: str, made: x509.CertificateBuilder) -> Path:
         path = self.folder / name

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
+from math import fsum
 from statistics import fmean, median
 from typing import Any, Final, TypeAlias
 
@@ -36,6 +37,8 @@ RATES: Final[dict[Signal, str]] = {
 #: A sample stands for the time since the one before, at most this long: drivers sample at least
 #: once a second (NVML's documentation), so more is a gap and not observed.
 MOST_SAMPLE_SECONDS: Final = 1.1
+#: Means are told to so many decimals; the driver's samples are whole percents.
+_DIGITS: Final = 9
 #: A buffer without a new sample for this long is dry; earlier, the next sample is merely not due.
 DRY_AFTER_SECONDS: Final = 2.0
 #: How often the buffer of a signal that rests is read; drivers keep 16 s and more. Kernel activity
@@ -133,9 +136,10 @@ class SampleBuffer:
         ]
         if not self._continuous:
             spans[0] = min(spans[0], median(spans[1:] or [1 / 6]))
-        covered = sum(spans)
-        weighted = sum(span * value for span, (_, value) in zip(spans, rows, strict=True))
-        self._value = weighted / covered
+        covered = fsum(spans)
+        weighted = fsum(span * value for span, (_, value) in zip(spans, rows, strict=True))
+        # A level that stays at a histogram's bound is to stay in its bucket, whatever the spans.
+        self._value = round(weighted / covered, _DIGITS)
         idle = weighted == 0.0 and self._signal is not Signal.KERNEL
         self._rests = idle or self._signal is Signal.MEMCOPY
         self._restart(rows[-1][0], at)

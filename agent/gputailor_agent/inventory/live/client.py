@@ -20,6 +20,7 @@ from urllib.parse import urlencode
 
 import msgspec
 import urllib3
+from urllib3.util.ssl_ import create_urllib3_context
 
 from gputailor_agent.inventory.live.configuring import Connection, client_module, find_connection
 from gputailor_agent.inventory.live.errors import (
@@ -32,6 +33,7 @@ from gputailor_agent.inventory.live.errors import (
     refused_advice,
 )
 from gputailor_agent.inventory.live.waiting import Patience, retry_after_seconds
+from gputailor_agent.model.trust import without_strictness
 
 Query = Sequence[tuple[str, str]]
 T = TypeVar("T")
@@ -218,6 +220,11 @@ class Client:
         if "://" not in configuration.host:  # kubectl takes such an address for plain HTTP
             configuration.host = f"http://{configuration.host}"
         api = client_module("client").ApiClient(configuration)
+        pools = api.rest_client.pool_manager.connection_pool_kw
+        context = create_urllib3_context(cert_reqs=pools.get("cert_reqs"))
+        if not pools.get("ca_certs"):
+            context.load_default_certs()
+        pools["ssl_context"] = without_strictness(context)
         api.default_headers = {
             "Accept": "application/json",
             "Content-Type": "application/json",

@@ -17,6 +17,7 @@ from email.policy import SMTP
 from email.utils import format_datetime, parseaddr
 from typing import Final
 
+from gputailor_agent.model.trust import trusting
 from gputailor_agent.reports.delivery.content import Content
 from gputailor_agent.reports.delivery.settings import MailServer, domain_of
 
@@ -121,7 +122,7 @@ def _open(server: MailServer) -> smtplib.SMTP:
 
 
 def _trust(server: MailServer) -> ssl.SSLContext:
-    context = ssl.create_default_context()
+    context = trusting()
     if server.ca_file:
         context.load_verify_locations(server.ca_file)
     return context

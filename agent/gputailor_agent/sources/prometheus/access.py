@@ -11,6 +11,8 @@ from typing import Final
 import httpx
 import msgspec
 
+from gputailor_agent.model.trust import trusting
+
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # a token of RFC 9110
 
 
@@ -102,7 +104,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
     def _context(self) -> ssl.SSLContext:
         try:
-            return ssl.create_default_context(cafile=self.ca_file)
+            return trusting(self.ca_file)
         except (OSError, ssl.SSLError) as error:
             raise PrometheusError(f"the CA file {self.ca_file} cannot be used: {error}") from error
 
