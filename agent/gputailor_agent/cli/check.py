@@ -26,14 +26,23 @@ from gputailor_agent.cli.manifests import (
 )
 from gputailor_agent.cli.terminal import tell
 from gputailor_agent.estimating.holding import holding
+from gputailor_agent.inventory.distribution import gpus_used
 from gputailor_agent.inventory.identity import shape
 from gputailor_agent.inventory.resources import device_count
-from gputailor_agent.model.inventory import Inventory
+from gputailor_agent.model.inventory import Inventory, TaskClass
 from gputailor_agent.model.judgement import Message, Verdict
 from gputailor_agent.planner.applied import Standing, standing
 from gputailor_agent.reports import overview
 from gputailor_agent.reports.catalogues import ENGLISH, speaking
-from gputailor_agent.reports.check_page import Check, Checked, Past, State, outcome, page
+from gputailor_agent.reports.check_page import (
+    Check,
+    Checked,
+    Past,
+    State,
+    Taken,
+    outcome,
+    page,
+)
 from gputailor_agent.rules.base import Context
 from gputailor_agent.rules.opting_out import opted_out
 
@@ -79,7 +88,8 @@ def check(
 
     For each workload that asks for accelerators: what the history of the same workload recommends,
     unless the manifest has it already; whether the model that its arguments name fits the card or
-    slice it asks for; and what is wrong with the request itself. History is optional. With one
+    slice it asks for; whether its commands use as many GPUs as it asks for; and what is wrong with
+    the request itself. History is optional. With one
     --namespace, objects that name none are in that one.
     """
     with speaking(options.spoken_language(language)):
@@ -118,6 +128,7 @@ def _summed(given: Manifests, workloads: tuple[Checked, ...]) -> Check:
         changes=sum(one.past.state == "open" for one in workloads),
         misfits=sum(one.fits is False for one in workloads),
         refused=sum(one.refused for one in given.mistakes),
+        unlike=sum(one.taken is not None for one in workloads),
     )
 
 
@@ -169,7 +180,29 @@ def _one(applied: Applied, history: _History | None, catalogue: Catalogue) -> Ch
         past=past,
         fits=memory.fits,
         memory=memory,
+        taken=_taken(applied, per_pod),
     )
+
+
+def _taken(applied: Applied, per_pod: float) -> Taken | None:
+    """What the commands use where that is not what is asked for; whole GPUs of pods alone.
+
+    Parallel sizes are an engine's whole number of GPUs; in training the launcher adds ranks that
+    the manifest need not name, so there they can only be too many. A group of pods may hold what is
+    too much for one of them.
+    """
+    used = gpus_used(applied.workload.distribution)
+    whole_gpus = all(one.kind == "gpu" for one in applied.workload.gpu_requests)
+    if used is None or not whole_gpus or applied.pods is None:
+        return None
+    gpus, evidence, whole = used
+    total = per_pod * applied.pods
+    asked = total if whole else per_pod
+    serves = applied.workload.task_class == TaskClass.INFERENCE
+    possible = whole or (serves and gpus < asked)
+    if gpus == asked or not (possible or gpus > total):
+        return None
+    return Taken(used=gpus, asked=asked, whole=whole, evidence=evidence)
 
 
 def _past(applied: Applied, history: _History) -> tuple[Verdict | None, Past]:

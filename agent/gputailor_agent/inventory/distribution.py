@@ -4,6 +4,7 @@ Read from commands, arguments and variables by ``distribution.yaml``. What a pro
 itself when it starts is not seen here, so a size that is not said is None, never 1.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -133,7 +134,8 @@ def distribution(
     )
     if not outright and per_node is not None and nodes is not None:
         sizes["ranks"] = per_node * nodes
-        evidence["ranks"] = f"{nodes} nodes x {evidence['per_node']}"
+        by = evidence["per_node"]
+        evidence["ranks"] = f"one node with {by}" if nodes == 1 else f"{nodes} nodes with {by}"
     sharding, how = _sharding(command)
     if sharding:
         evidence["sharding"] = how
@@ -143,6 +145,24 @@ def distribution(
 
 def _is_argument(evidence: str | None) -> bool:
     return evidence is not None and evidence.startswith("argument")
+
+
+def gpus_used(spread: Distribution | None) -> tuple[int, str, bool] | None:
+    """GPUs that the commands take, what says so, and whether that is of all pods or of each.
+
+    Processes take one each; a program that gives several to a process says so nowhere. Sizes of
+    context parallelism count for some programs and not for others: with them nothing is told.
+    """
+    if spread is None:
+        return None
+    if spread.ranks is not None:
+        return spread.ranks, spread.evidence.get("ranks", ""), True
+    sizes = {name: getattr(spread, name) for name in ("tensor", "pipeline", "data")}
+    named = [name for name, size in sizes.items() if size is not None]
+    if not named or spread.context is not None:
+        return None
+    said = ", ".join(spread.evidence[name] for name in named if name in spread.evidence)
+    return math.prod(sizes[name] for name in named), said, False
 
 
 def precision(container: ContainerSpec, labels: Mapping[str, str] | None = None) -> tuple[str, str]:

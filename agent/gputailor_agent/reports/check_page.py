@@ -81,11 +81,24 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """GPUs that the commands would use beside those asked for, where the two differ.
+
+    ``whole``: of all pods together, else of each. ``evidence``: what says so.
+    """
+
+    used: int
+    asked: float
+    whole: bool
+    evidence: str
+
+
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """One workload of the manifests. ``pods`` run at once, ``per_pod`` devices each.
 
     None where the manifest does not say how many (one pod for each node). ``fits``: False where
     the model that its arguments name needs more than any card or slice that may be meant.
+    ``taken``: None where its commands use what it asks for, or do not say.
     """
 
     workload: str
@@ -97,10 +110,14 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     past: Past
     fits: bool | None
     memory: Holding
+    taken: Taken | None = None
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer; ``changes``, ``misfits`` and ``refused`` are what exit code 3 is for."""
+    """The whole answer.
+
+    ``changes``, ``misfits``, ``unlike`` and ``refused`` are what exit code 3 is for.
+    """
 
     workloads: tuple[Checked, ...]
     mistakes: tuple[Mistake, ...]
@@ -108,12 +125,13 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     changes: int
     misfits: int
     refused: int
-    schema_version: str = "1.0"
+    unlike: int = 0
+    schema_version: str = "1.1"
 
     @property
     def clean(self) -> bool:
         """Whether there is nothing to say to whoever wants to apply the manifests."""
-        return not (self.changes or self.misfits or self.refused or self.problems)
+        return not (self.changes or self.misfits or self.unlike or self.refused or self.problems)
 
 
 def page(check: Check, rules: RuleSettings) -> Document:
@@ -136,6 +154,10 @@ def outcome(check: Check) -> str:
     parts = (
         (check.changes, counted(check.changes, "recommended change")),
         (check.misfits, _("{models} too large", models=counted(check.misfits, "model"))),
+        (
+            check.unlike,
+            _("{requests} unlike the commands", requests=counted(check.unlike, "request")),
+        ),
         (problems, _("{problems} in the manifests", problems=counted(problems, "problem"))),
     )
     return _(", ").join(text for number, text in parts if number)
@@ -173,6 +195,7 @@ def _workload(one: Checked, rules: RuleSettings) -> Iterator[Block]:
     facts = [
         (_("written in"), _(", ").join(map(translated, one.where))),
         (_("asks for"), _asked(one)),
+        (_("commands use"), _taken_by(one.taken)),
         (_("history"), _history(one.past)),
         (_("memory of the model"), _memory(one.memory)),
     ]
@@ -180,7 +203,7 @@ def _workload(one: Checked, rules: RuleSettings) -> Iterator[Block]:
     finding = one.past.finding
     if finding is not None and one.past.state in {"open", "elsewhere"}:
         yield from _recommended(finding, rules)
-    yield from _arithmetic(one.memory, one.per_pod)
+    yield from _arithmetic(one.memory)
 
 
 def _asked(one: Checked) -> str:
@@ -191,6 +214,29 @@ def _asked(one: Checked) -> str:
         devices=_requests(one.asked),
         pods=counted(one.pods, "pod"),
         total=units.count(one.devices),
+    )
+
+
+def _taken_by(taken: Taken | None) -> str:
+    if taken is None:
+        return ""
+    told = {
+        "used": counted(taken.used, "GPU"),
+        "said": translated(taken.evidence),
+        "asked": units.count(taken.asked),
+        "whose": _("all pods") if taken.whole else _("each pod"),
+    }
+    if taken.used > taken.asked:
+        return _(
+            "{used} ({said}), and {whose} would have {asked}: it will not start, or processes "
+            "share a GPU",
+            **told,
+        )
+    return _(
+        "{used} ({said}), and {whose} would have {asked}: {left} would stay unused, unless a "
+        "process takes several",
+        left=units.count(taken.asked - taken.used),
+        **told,
     )
 
 
@@ -271,7 +317,7 @@ def _verdicts() -> dict[str, str]:
     }
 
 
-def _arithmetic(memory: Holding, per_pod: float) -> Iterator[Block]:
+def _arithmetic(memory: Holding) -> Iterator[Block]:
     if memory.total is None:
         return
     yield Heading(text=_("Memory per GPU by arithmetic"), level=3)
@@ -294,17 +340,8 @@ def _arithmetic(memory: Holding, per_pod: float) -> Iterator[Block]:
             ),
             caption=_taken(memory),
         )
-    notes = list(map(translated, memory.notes))
-    if memory.gpus > per_pod:
-        notes.append(
-            _(
-                "the arguments share it over {count} GPUs, and a pod asks for {asked}",
-                count=memory.gpus,
-                asked=units.count(per_pod),
-            )
-        )
-    if notes:
-        yield Bullets(lines=tuple(notes))
+    if memory.notes:
+        yield Bullets(lines=tuple(map(translated, memory.notes)))
 
 
 def _taken(memory: Holding) -> str:

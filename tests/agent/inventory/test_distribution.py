@@ -78,7 +78,7 @@ def test_every_size_has_its_evidence():
     found = distribution(_container("torchrun --nnodes=2 --nproc_per_node=8 t.py --tp 4"), pods=2)
     assert found.evidence == {
         "tensor": "argument --tp 4",
-        "ranks": "2 nodes x argument --nproc_per_node=8",
+        "ranks": "2 nodes with argument --nproc_per_node=8",
     }
     assert found.pods == 2
 

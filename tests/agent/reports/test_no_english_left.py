@@ -32,6 +32,7 @@ from gputailor_agent.rules import RuleSettings
 from tests.agent.api.standing import PERIOD, Book
 from tests.agent.api.standing import State as Agent
 from tests.agent.cli.test_check import ON_L4, SMALL, history, served, web
+from tests.agent.cli.test_check_processes import manifest as processes
 from tests.agent.cli.test_commands import cluster
 from tests.agent.cli.test_host_facts import MUCH
 from tests.agent.reports.latin import words_left
@@ -195,13 +196,15 @@ def test_the_judgement_of_a_log_is_whole(tmp_path, monkeypatch):
     assert left_in(text) == []
 
 
-@pytest.mark.parametrize("which", ["history", "model", "mistakes"])
+@pytest.mark.parametrize("which", ["history", "model", "mistakes", "processes"])
 def test_what_is_said_of_a_manifest_is_whole(which, capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
     if which == "history":
         given = (web(tmp_path), *history(tmp_path))
     elif which == "model":
         given = (served(tmp_path, SMALL, selector=ON_L4),)
+    elif which == "processes":
+        given = (processes(tmp_path, "torchrun --nproc-per-node=2 train.py", 8),)
     else:
         path = tmp_path / "broken.yaml"
         path.write_text("metadata: {name: a}\n", "utf-8")
