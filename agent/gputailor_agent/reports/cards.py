@@ -2,7 +2,8 @@
 
 The slowdown is the upper end of rule ``smaller_gpu``'s interval (``rules.slowdown``): a log tells
 of no resource how much it was used, so all of them count as unknown and the lower end is always 1.
-None where a card's figures are not known.
+Cards of another architecture have the rule's margin on top (``rules.margins``). None where a card's
+figures are not known.
 """
 
 from collections import Counter
@@ -13,11 +14,15 @@ import msgspec
 from gputailor_agent.catalog import Catalogue, DeviceSpec, Price
 from gputailor_agent.model.judgement import Money
 from gputailor_agent.model.usage import NO_USE
+from gputailor_agent.rules.margins import smaller_gpu_margins, widened_work
 from gputailor_agent.rules.slowdown import smaller_gpu
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A card the run fits on. ``slowdown_at_most`` is None where a figure is not known."""
+    """A card the run fits on. ``slowdown_at_most`` is None where a figure is not known.
+
+    ``other_architecture``: it has the margin of ``strays``.
+    """
 
     device: str
     usable_memory_bytes: int
@@ -27,6 +32,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     slowdown_at_most: float | None
     run_cost_at_most: Money | None
     is_current: bool
+    other_architecture: bool = False
 
     @property
     def most_per_hour(self) -> float | None:
@@ -79,6 +85,7 @@ def candidates(
                 slowdown_at_most=slowdown,
                 run_cost_at_most=None if slowdown is None else cost(price, hours * slowdown),
                 is_current=same,
+                other_architecture=spec is not None and strays(spec, device),
             )
         )
     return _in_order(found)
@@ -115,7 +122,15 @@ def slowdown_at_most(
         if not mine or not other:
             return None
         rhos.append(mine / other)
-    return smaller_gpu([(NO_USE, rho) for rho in rhos], kernel_mean).high
+    interval = smaller_gpu([(NO_USE, rho) for rho in rhos], kernel_mean)
+    if not strays(now, then):
+        return interval.high
+    return widened_work(interval, smaller_gpu_margins(), kernel_mean, max(rhos)).high
+
+
+def strays(now: DeviceSpec, then: DeviceSpec) -> bool:
+    """Whether arithmetic alone is not to be trusted from card to card."""
+    return then.compute_capability != now.compute_capability
 
 
 def hourly(price: Price | None) -> Money | None:

@@ -25,6 +25,7 @@ from gputailor_agent.reports.plurals import counted
 from gputailor_agent.reports.runs import GpuRun, LogJudgement
 from gputailor_agent.reports.translating import translated
 from gputailor_agent.reports.wording import say
+from gputailor_agent.rules.margins import smaller_gpu_margins
 
 _SHOWN_CANDIDATES: Final = 6
 _SHOWN_SKIPS: Final = 10
@@ -198,6 +199,14 @@ def _candidates(gpu: GpuRun) -> Table:
     else:
         columns = (*columns, *headed((_PRICE_FROM,)))
         rows = [(*row, translated(one.price_source)) for row, one in zip(rows, shown, strict=True)]
+    if any(one.other_architecture and one.slowdown_at_most is not None for one in shown):
+        caption.append(
+            _(
+                "On another architecture the run time is allowed {factor} of what arithmetic says, "
+                "as far as measured ones strayed (docs/accuracy.md).",
+                factor=units.factor(smaller_gpu_margins().high),
+            )
+        )
     if rest := len(gpu.candidates) - len(shown):
         more = counted(rest, "more card")
         caption.append(_("{cards} would hold it (--output json lists all).", cards=more))

@@ -12,6 +12,7 @@ from gputailor_agent.reports.formats import Look, find
 from gputailor_agent.reports.runs import LogJudgement
 from gputailor_agent.reports.single_run import judge, quantile
 from gputailor_agent.reports.wording import say
+from gputailor_agent.rules.margins import smaller_gpu_margins
 from gputailor_agent.sources.logs import read_log
 
 CATALOGUE = load_catalogue()
@@ -236,6 +237,30 @@ def test_the_same_card_is_never_slower(mean, key):
     spec = next(one for one in CATALOGUE.devices if one.key == key)
     slowdown = slowdown_at_most(spec, spec, mean)
     assert slowdown is None or slowdown == pytest.approx(1.0)
+
+
+def test_another_architecture_is_allowed_what_measured_slowdowns_strayed():
+    """Arithmetic alone held 40 of 100 measured ones (docs/accuracy.md): no bound to quote."""
+    a100, h100, l40, l40s = (
+        next(one for one in CATALOGUE.devices if one.key == key)
+        for key in ("A100 SXM4 80GB", "H100 SXM5 80GB", "L40", "L40S")
+    )
+    margin = smaller_gpu_margins().high
+    same, busy = slowdown_at_most(l40s, l40, 1.0), slowdown_at_most(h100, a100, 1.0)
+    assert same == pytest.approx(max(1.0, l40s.fp16_tensor_flops / l40.fp16_tensor_flops,
+                                     l40s.fp32_flops / l40.fp32_flops), rel=1e-6)  # fmt: skip
+    bare = max(h100.fp16_tensor_flops / a100.fp16_tensor_flops,
+               h100.fp32_flops / a100.fp32_flops)  # fmt: skip
+    assert busy == pytest.approx(margin * bare)
+    idle = slowdown_at_most(h100, a100, 0.1)
+    assert idle == pytest.approx(0.9 + 0.1 * margin * bare), "what is no work of the card stays"
+
+
+def test_the_page_says_what_the_margin_is(tmp_path):
+    judgement = judged(log(tmp_path, "".join(row(second) for second in range(60))))
+    assert f"is allowed {smaller_gpu_margins().high:.2f}x of what arithmetic says" in words(
+        judgement
+    )
 
 
 @given(st.lists(st.floats(0, 1), min_size=1), st.floats(0, 1))
