@@ -6,12 +6,12 @@ built-in controller makes of those (Deployment, StatefulSet, Job) is left to the
 """
 
 import copy
-import ssl
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import httpx
 
+from gputailor_agent.model.trust import trusting
 from tests.testbed.control_plane import ControlPlane
 from tests.testbed.objects import owner_reference
 
@@ -33,7 +33,7 @@ class Poster:
     """Creates objects by HTTP, without kubectl's own checks, one connection for all."""
 
     def __init__(self, plane: ControlPlane) -> None:
-        trusted = ssl.create_default_context(cafile=str(plane.ca))
+        trusted = trusting(plane.ca)
         token = plane.identity.tokens["admin"]
         self._http = httpx.Client(
             base_url=plane.url,

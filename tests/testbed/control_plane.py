@@ -5,7 +5,6 @@ test, ports are free loopback ports, and each start has keys of its own.
 """
 
 import json
-import ssl
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Self
 import httpx
 import yaml
 
+from gputailor_agent.model.trust import trusting
 from tests.testbed.identity import USERS, Identity, create_identity, write_kubeconfig
 from tests.testbed.servers import (
     HOST,
@@ -213,7 +213,7 @@ class ControlPlane:
         """
         bearer = token or self.identity.tokens["admin"]
         kind = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else {}
-        trusted = ssl.create_default_context(cafile=str(self.ca))
+        trusted = trusting(self.ca)
         with httpx.Client(verify=trusted, trust_env=False, timeout=30) as client:
             return client.request(
                 method,
