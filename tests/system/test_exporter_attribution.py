@@ -63,6 +63,8 @@ def test_on_a_bare_host_users_and_commands_are_told_apart(machine, sleepers):
     node.run("--attribution", "process")
     own, shared = (node.uuids(index)[0] for index in (0, 1))
     wait_for(lambda: seconds(node, container="tail", gpu_uuid=shared) > 0.1)
+    sm = {"signal": "sm", "gpu_uuid": own}
+    wait_for(lambda: node.page().one("container_gpu_active_seconds_total", **sm))
     page = node.page()
     held = page.of("gputailor_container_gpu_allocated")
     rows = {(dict(key[1])["container"], dict(key[1])["sharing"]) for key in held}
@@ -73,7 +75,7 @@ def test_on_a_bare_host_users_and_commands_are_told_apart(machine, sleepers):
     assert ratio == pytest.approx(31 / 11, rel=0.1)
     memory = page.one("container_gpu_memory_used_bytes", container="tail", gpu_uuid=shared)
     assert memory == 4 * GIB
-    assert page.one("container_gpu_active_seconds_total", signal="sm", gpu_uuid=own)
+    assert page.one("container_gpu_active_seconds_total", **sm)
 
 
 def test_on_a_bare_host_a_device_is_free_once_its_last_process_ended(machine, sleepers):
