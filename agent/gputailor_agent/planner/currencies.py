@@ -2,25 +2,23 @@
 
 from collections.abc import Iterable
 from math import fsum
-from typing import Final
 
 from gputailor_agent.model.judgement import Money, OtherMoney, Verdict
 from gputailor_agent.planner.capacity import NodeBook
 from gputailor_agent.planner.choosing import counts
 
-_NOTHING: Final[tuple[float, ...]] = ()
-
 
 def savings(verdicts: Iterable[Verdict], currency: str) -> tuple[float, Money | None]:
     """GPU-hours and, in ``currency``, money per month of the primaries that are counted."""
-    hours, money = [0.0], _NOTHING
+    hours: list[float] = []
+    money: list[float] = []
     for item in verdicts:
         if item.primary is None or not counts(item.primary):
             continue
         saving = item.primary.saving
         hours.append(saving.gpu_hours_per_month or 0.0)
         if saving.money_per_month is not None and saving.money_per_month.currency == currency:
-            money += (saving.money_per_month.amount,)
+            money.append(saving.money_per_month.amount)
     return fsum(hours), Money(amount=fsum(money), currency=currency) if money else None
 
 
