@@ -32,6 +32,7 @@ from gputailor_agent.cli.terminal import answer, look, tell, working
 from gputailor_agent.inventory.files import read_inventory
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.model.usage import HOUR_SECONDS
+from gputailor_agent.reports.beside import Beside
 from gputailor_agent.reports.plurals import agreed, counted
 from gputailor_agent.rollup import CounterRollup, encode_state
 from gputailor_agent.schedule import AgentService, ServiceSettings
@@ -101,8 +102,9 @@ def demo(
         service.tick_scrape(time.time())
         with working("Judging"):
             plan = service.recommend(time.time())
+            beside = service.beside()
         answer(shape.plan(plan, look()))
-        _exhibit(plan, exhibits or _place(folder, stays=once))
+        _exhibit(plan, exhibits or _place(folder, stays=once), beside)
         _watch(service, source)
         if once:
             return
@@ -148,11 +150,11 @@ def _place(folder: Path, *, stays: bool) -> Path:
     return Path(mkdtemp(prefix="gputailor-example-")) if stays else folder / "example"
 
 
-def _exhibit(plan: Plan, folder: Path) -> None:
+def _exhibit(plan: Plan, folder: Path, beside: Beside) -> None:
     """Write what Grafana and a mailbox would get; raises ``CommandError`` where it cannot."""
     tell("What Grafana and your mailbox would get:")
     try:
-        for line in write_exhibits(plan, folder):
+        for line in write_exhibits(plan, folder, beside):
             tell(f"  {line}")
     except OSError as error:
         raise CommandError(

@@ -7,30 +7,31 @@ from pathlib import Path
 from typing import Final
 
 from gputailor_agent.model.judgement import Plan
+from gputailor_agent.reports.beside import NOTHING, Beside
 from gputailor_agent.reports.formats import formats, render
 
 _PROGRAM: Final = (sys.executable, "-m", "gputailor_agent.cli.entry")
 _ENDINGS: Final = {"html": "html", "markdown": "md", "text": "txt", "json": "json", "csv": "csv"}
 
 
-def write_exhibits(plan: Plan, folder: Path) -> Iterator[str]:
+def write_exhibits(plan: Plan, folder: Path, beside: Beside = NOTHING) -> Iterator[str]:
     """Write everything below ``folder``; yields a line on each thing written or missing.
 
     Raises ``OSError`` where the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for path in write_report(plan, folder):
+    for path in write_report(plan, folder, beside):
         yield f"weekly report: {path}"
     yield dashboards(folder / "grafana")
 
 
-def write_report(plan: Plan, folder: Path) -> list[Path]:
+def write_report(plan: Plan, folder: Path, beside: Beside = NOTHING) -> list[Path]:
     """Write the report in every format that people are sent."""
     written = []
     for name, ending in _ENDINGS.items():
         if name in formats():
             path = folder / f"weekly-report.{ending}"
-            path.write_text(render(plan, name), encoding="utf-8")
+            path.write_text(render(plan, name, beside=beside), encoding="utf-8")
             written.append(path)
     return written
 

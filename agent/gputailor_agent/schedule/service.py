@@ -18,6 +18,8 @@ from prometheus_client import CollectorRegistry
 from gputailor_agent.ledger import records
 from gputailor_agent.model.judgement import Plan
 from gputailor_agent.model.ledger import Entry, RuleRecord
+from gputailor_agent.reports.beside import NOTHING, Beside
+from gputailor_agent.reports.remembering import of_store
 from gputailor_agent.rules.base import Catalogue, RuleSettings
 from gputailor_agent.schedule.backfill import Backfill, HistoryFiller
 from gputailor_agent.schedule.delivering import Delivery
@@ -289,6 +291,14 @@ class AgentService:
         """Make a plan from everything there is at ``now``, keep it and return it."""
         with self.parts.due:
             return make_plan(self.parts, now)
+
+    def beside(self) -> Beside:
+        """What a weekly report of the newest plan would tell beside it: courses of use and more."""
+        newest = self.parts.judging.newest
+        if newest is None:
+            return NOTHING
+        rules = self.settings.assessment.rules
+        return of_store(self.parts.store, newest.plan, newest.resolution, rules)
 
     def run_due(self, now: float, *, upto: str = "") -> list[str]:
         """Do what is due at ``now``, by the store's periods; returns the jobs that were tried.

@@ -89,6 +89,10 @@ def test_once_reports_scrapes_live_and_leaves_nothing(scenario):
     assert {path.suffix for path in reports} == {".html", ".md", ".txt", ".json", ".csv"}
     for path in reports:
         assert "demo" in path.read_text("utf-8")
+    weekly = json.loads(next(path for path in reports if path.suffix == ".json").read_text("utf-8"))
+    advised = [one["id"] for one in weekly["workloads"] if one["state"] == "finding"]
+    assert advised
+    assert set(weekly["courses"]) == set(advised), "each with its use over the window, as sent"
 
 
 def test_the_page_stays_until_ctrl_c_and_then_all_is_gone(scenario):
