@@ -11,8 +11,14 @@ from gputailor_agent.model.inventory import ContainerSpec
 
 #: People may say so themselves, with any words but those of ``_NO``.
 ANNOTATION: Final = "gputailor.io/checkpoints"
-_NO: Final = frozenset({"", "no", "none", "false", "0", "off", "never"})
-_OTHER: Final = re.compile(r"(gradient|activation|recompute|pretrained|init|load)", re.IGNORECASE)
+_NO: Final = frozenset(
+    {"", "no", "none", "false", "0", "off", "never", "-1", "null", "nil", "inf", "disabled"}
+)
+_OTHER: Final = re.compile(
+    r"(gradient|activation|recompute|pretrained|init|load|teacher|wandb"
+    r"|(^|[-_.])(no|not|dont|don|disable|disabled|without|skip|never)([-_.]|$))",
+    re.IGNORECASE,
+)
 _SIGN: Final = re.compile(
     r"(checkpoint|ckpt)s?[-_.]?(dir|folder|path|root|uri|interval|every|freq|frequency|steps|"
     r"epochs|period|minutes|seconds)"
@@ -37,7 +43,7 @@ def checkpoint_sign(container: ContainerSpec, annotations: dict[str, str]) -> st
         value = option.group(2)
         if value is None:
             after = words[place + 1] if place + 1 < len(words) else ""
-            value = "yes" if not after or after.startswith("-") else after
+            value = "yes" if not after or re.match(r"-+[A-Za-z]", after) else after
         if _means(value):
             return f"argument --{option.group(1)}"
     for name, value in sorted(container.env.items()):

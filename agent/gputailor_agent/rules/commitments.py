@@ -26,6 +26,8 @@ from gputailor_agent.rules.pricing import equivalent, node_spec, price_of
 TERMS: Final = (("reserved-1y", "reserved_1y", 1), ("reserved-3y", "reserved_3y", 3))
 #: An hour counts a GPU that was observed for so much of it.
 _OBSERVED: Final = 0.9
+#: Share of an hour from which on a GPU counts as working in it: less is waste, not to be reserved.
+_WORKS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,6 @@ def _working(context: Context, uses: Iterable[GpuUse]) -> dict[int, float]:
     for use in uses:
         gpus = equivalent(context, use)
         for hour, observed, active in use.hours:
-            if active > 0:
+            if active >= _WORKS * observed > 0:
                 found[hour] += gpus * min(1.0, observed / HOUR_SECONDS)
     return found

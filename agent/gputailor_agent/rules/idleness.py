@@ -24,6 +24,9 @@ from gputailor_agent.rules.power import idle_watts_limit, least_idle_watts
 VIDEO_SIGNALS = ("encoder", "decoder")
 #: When an hour began; hours of a device are in their order.
 _START: Final = itemgetter(0)
+#: Signals of units that work in kernels only, and up to which mean a resting card's are read.
+_UNITS: Final = ("dram", "fp64", "fp32", "fp16", "integer")
+_RESTS: Final = 0.05
 
 
 class Doubt(StrEnum):
@@ -183,6 +186,12 @@ def _link_rate(use: GpuUse, observed: float) -> float | None:
     return sum(sent.values()) / observed if sent and observed > 0 else None
 
 
+def works_elsewhere(use: GpuUse) -> bool:
+    """Whether memory or arithmetic units work, more than a resting card's are read to do."""
+    means = (use.signals.get(name, NO_USE).mean or 0.0 for name in _UNITS)
+    return any(mean >= _RESTS for mean in means)
+
+
 def _doubt(use: GpuUse, from_start: bool, coverage: float, limits: Limits) -> Doubt | None:
     busy = use.signals.get(busy_signal(use.signals), NO_USE)
     if busy.observed_seconds <= 0:
@@ -196,6 +205,6 @@ def _doubt(use: GpuUse, from_start: bool, coverage: float, limits: Limits) -> Do
         if video.active_seconds > 0 and use.last_active is None:
             return Doubt.VIDEO_TIME
     others = (use.signals.get(name, NO_USE) for name in ("kernel", "sm", "graphics", "tensor"))
-    if from_start and any(other.active_seconds > 0 for other in others):
+    if from_start and (any(other.active_seconds > 0 for other in others) or works_elsewhere(use)):
         return Doubt.CONTRADICTION
     return None

@@ -13,7 +13,7 @@ from gputailor_agent.model.usage import NO_USE
 from gputailor_agent.profiles import busy_signal
 from gputailor_agent.rules.base import Context
 from gputailor_agent.rules.gates import Basis
-from gputailor_agent.rules.idleness import VIDEO_SIGNALS
+from gputailor_agent.rules.idleness import VIDEO_SIGNALS, works_elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,8 @@ def never_worked(use: GpuUse, coverage: float) -> bool:
     if use.allocated_seconds <= 0 or busy.observed_seconds < coverage * use.allocated_seconds:
         return False
     names = ("kernel", "sm", "tensor", "graphics", *VIDEO_SIGNALS)
-    return all(use.signals.get(name, NO_USE).active_seconds == 0 for name in names)
+    still = all(use.signals.get(name, NO_USE).active_seconds == 0 for name in names)
+    return still and not works_elsewhere(use)
 
 
 def sure_of_zero(basis: Basis, whose: str) -> tuple[Confidence, str]:
