@@ -1,6 +1,6 @@
 """Money in several currencies: nothing converts them, so each is summed for itself."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import fsum
 
 from gputailor_agent.model.judgement import Money, OtherMoney, Verdict
@@ -23,40 +23,35 @@ def savings(verdicts: Iterable[Verdict], currency: str) -> tuple[float, Money | 
 
 
 def other_money(
-    verdicts: Iterable[Verdict],
+    verdicts: Sequence[Verdict],
     currency: str,
-    books: Iterable[NodeBook] = (),
+    books: Sequence[NodeBook] = (),
     hours: float = 0.0,
 ) -> tuple[OtherMoney, ...]:
     """What is priced in other currencies than ``currency`` ('': none), by currency.
 
     ``books``: the nodes, which cost their price over ``hours``.
     """
-    costs: dict[str, list[float]] = {}
-    saved: dict[str, list[float]] = {}
-    gpus: dict[str, list[float]] = {}
-    nodes: dict[str, list[float]] = {}
-    models: dict[str, set[str]] = {}
-    for item in verdicts:
-        if item.cost is not None:
-            costs.setdefault(item.cost.currency, []).append(item.cost.amount)
-        primary = item.primary
-        if primary is not None and counts(primary) and primary.saving.money_per_month is not None:
-            money = primary.saving.money_per_month
-            saved.setdefault(money.currency, []).append(money.amount)
-    for book in books:
-        if book.currency:
-            gpus.setdefault(book.currency, []).append(book.gpus)
-            nodes.setdefault(book.currency, []).append(book.gpus * (book.price or 0.0) * hours)
-            models.setdefault(book.currency, set()).add(book.model)
-    return tuple(
-        OtherMoney(
-            currency=name,
-            gpus=fsum(gpus.get(name, ())),
-            models=tuple(sorted(models.get(name, ()))),
-            nodes=fsum(nodes.get(name, ())),
-            workloads=fsum(costs.get(name, ())),
-            saving_per_month=fsum(saved.get(name, ())),
+    costs = [item.cost for item in verdicts if item.cost is not None]
+    saved = [
+        item.primary.saving.money_per_month
+        for item in verdicts
+        if item.primary is not None
+        and counts(item.primary)
+        and item.primary.saving.money_per_month is not None
+    ]
+    names = {money.currency for money in (*costs, *saved)} | {book.currency for book in books}
+    found = []
+    for name in sorted(names - {currency, ""}):
+        own = [book for book in books if book.currency == name]
+        found.append(
+            OtherMoney(
+                currency=name,
+                gpus=fsum(book.gpus for book in own),
+                models=tuple(sorted({book.model for book in own})),
+                nodes=fsum(book.gpus * (book.price or 0.0) * hours for book in own),
+                workloads=fsum(money.amount for money in costs if money.currency == name),
+                saving_per_month=fsum(money.amount for money in saved if money.currency == name),
+            )
         )
-        for name in sorted({*costs, *saved, *gpus} - {currency})
-    )
+    return tuple(found)
